@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headway.release.gate.correctness import Correctness, Gain
+from headway.release.gate.correctness import Correctness, Gain, Malformed
 from headway.release.gate.decision import SignalResult, Verdict, verdicts
 from headway.release.gate.errors import Errors
 from headway.release.gate.evidence import (
@@ -16,12 +16,13 @@ from headway.release.gate.evidence import (
     LARGEST_GAIN_OF_PROOF,
     LARGEST_GAIN_WHILE_YOUNG,
     WORTH_WHILE_YOUNG,
+    AnyOnset,
     TickStake,
     of_a_tick,
     ticks_in,
     worth_of_a_tick,
 )
-from headway.release.gate.health import ShareTest
+from headway.release.gate.health import Catastrophe, RestartTest, ShareTest
 from headway.release.gate.latency import Latency
 from headway.release.gate.level import LevelLimits, LevelTest
 from headway.release.gate.memory import GpuMemoryUse
@@ -71,6 +72,8 @@ class Comparison(Stateful):
         self.errors = Errors(policy, classes, rollouts, tick_minutes)
         self.correctness = Correctness(policy.mismatch, rollouts)
         self.mirrored = None if policy.mirrored is None else Correctness(policy.mirrored, rollouts)
+        self.malformed = Malformed(rollouts, tick_minutes)
+        self.catastrophe, self.restarting = Catastrophe(rollouts), RestartTest(rollouts, tick_minutes)
         self.gpu_memory = GpuMemoryUse(policy.memory, tick_minutes, rollouts)
         queue = LevelLimits(1 + _QUEUE_TOLERATED * policy.latency, 1 + _QUEUE_RULED_OUT * policy.latency, policy.queue_floor)
         self.levels = {"queue": LevelTest(queue, rollouts), "cost": LevelTest(LevelLimits(1 + policy.cost, 1 + 2 * policy.cost), rollouts)}
@@ -107,6 +110,7 @@ class Comparison(Stateful):
             labelled = (answers.labelled, answers.only_canary_right, answers.only_stable_right)
             self.gain.compare(*(np.where(known, count, 0.0) for count in labelled))
             self.better = self.better | (self.gain.evidence() >= _BETTER)
+        self.malformed.compare(answers.pairs, answers.invalid, known)
         pairs, mismatches = (np.where(known, count, 0.0) for count in (answers.pairs, answers.mismatches))
         self.correctness.compare(pairs, mismatches)
         self.pairs = self.pairs + pairs
@@ -136,8 +140,10 @@ class Comparison(Stateful):
             "latency": signal(mean, 1 / alpha["latency"], least, undecided),
             "errors": signal(self.errors.evidence(), 1 / alpha["errors"], error_proof, unknown),
             "correctness": signal(answers.evidence(), 1 / alpha["correctness"], answers.proven(), self.pairs == 0),
-            "memory": signal(np.where(full, 1 / alpha["memory"], 0.0), 1 / alpha["memory"], nothing, self.gpu_memory.known == 0),
+            "memory": signal(np.where(full, 1.0, 0.0), 1.0, nothing, self.gpu_memory.known == 0),
         }
+        for name, process in self.faults().items():
+            signals[name] = signal(process.value(), 1 / alpha[name], nothing, process.ticks == 0)
         if copies:
             signals["mirrored"] = signal(copies.evidence(), 1 / alpha["mirrored"], copies.proven(), self.mirrored_pairs == 0)
         for name, level in self.levels.items():
@@ -150,6 +156,10 @@ class Comparison(Stateful):
             for name in self.latency:
                 signals[f"latency.{name}"] = signal(evidence[name], count / alpha["latency"], proofs[name], undecided)
         return signals
+
+    def faults(self) -> dict[str, AnyOnset]:
+        """What shows within a few ticks or not at all, by name."""
+        return {"catastrophe": self.catastrophe.failing, "malformed": self.malformed.bets, "restarts": self.restarting.crashes}
 
     def _latency_evidence(self, ladder: Ladder) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Evidence against, and proof for, by histogram; by the trade's tolerance where the version was shown to be better."""
@@ -197,6 +207,6 @@ class Comparison(Stateful):
 def worst_evidence(signals: Mapping[str, SignalResult]) -> Floats:
     """Largest evidence against; answers that nobody compared say nothing."""
     worst = np.maximum(signals["latency"].evidence, signals["errors"].evidence)
-    for name in ("correctness", "cost", "queue", *(("mirrored",) if "mirrored" in signals else ())):
+    for name in ("correctness", "cost", "queue", "catastrophe", "malformed", "restarts", *(("mirrored",) if "mirrored" in signals else ())):
         worst = np.maximum(worst, np.where(signals[name].verdict == Verdict.NO_DATA, 0.0, signals[name].evidence))
     return worst

@@ -1,4 +1,4 @@
-"""Evidence from answers: golden and mirrored ones that differ, and labelled ones that got better.
+"""Evidence from answers: golden and mirrored ones that differ or are malformed, and labelled ones that got better.
 
 A model that answers differently from itself needs its own mismatch measured first (stable against stable), or every release
 of it fails.
@@ -6,14 +6,17 @@ of it fails.
 
 import numpy as np
 
-from headway.release.gate.evidence import alternatives, share_log
+from headway.release.gate.evidence import AnyOnset, alternatives, of_a_tick, share_log
 from headway.release.gate.state import Stateful
-from headway.release.gate.tick import Floats
+from headway.release.gate.tick import Bools, Floats
 
 _RATES = (0.0075, 0.01, 0.02, 0.05, 0.10, 0.30)
 """Alternatives for a tolerated mismatch of 0.5 %; they grow with it."""
 _USUAL = 0.005
 _RULED_OUT, _LEAST_RULED_OUT = 10.0, 0.05
+_MALFORMED_TOLERATED = 0.001
+"""Share of answers that may be malformed: a fifth of those that may differ."""
+_MALFORMED_BETS = (0.02, 0.1, 0.5, 0.9)
 _ENOUGH = 14.0
 """More proof than this (its logarithm) is not remembered, so that answers that turn bad lose it again."""
 
@@ -47,6 +50,23 @@ class Correctness(Stateful):
         for row in wealth[1:]:
             total += row
         return total / len(_RATES)
+
+
+class Malformed(Stateful):
+    """Answers that are empty, no numbers or against their schema.
+
+    Null hypothesis: of the answers of a tick a share of 0.1 % at most is malformed, on average given the past. Answers of one tick may be so
+    together, because one bad moment spoils them all. Then 1 + b (share / 0.1 % - 1) is an e-value for any bet b in [0, 1].
+    """
+
+    def __init__(self, rollouts: int, tick_minutes: float = 1.0) -> None:
+        self._largest = of_a_tick(1 / _MALFORMED_TOLERATED, tick_minutes)
+        self.bets = AnyOnset(len(_MALFORMED_BETS), rollouts)
+
+    def compare(self, pairs: Floats, malformed: Floats, known: Bools) -> None:
+        judged = known & (pairs > 0)
+        share = np.minimum(malformed / np.maximum(pairs, 1.0), 1.0)
+        self.bets.multiply([np.minimum(1 + bet * (share / _MALFORMED_TOLERATED - 1), self._largest) for bet in _MALFORMED_BETS], judged)
 
 
 class Gain(Stateful):

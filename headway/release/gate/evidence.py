@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.release.gate.state import Stateful
-from headway.release.gate.tick import Bools, Floats, Ints
+from headway.release.gate.tick import Bools, Floats, Ints, over_classes
 
 LARGEST_GAIN = 10.0
 """What a minute, or a longer tick, may multiply evidence by: one bad minute proves nothing."""
@@ -28,6 +28,7 @@ LARGEST_GAIN_OF_PROOF = 8.0
 """How much of a proof may show after a minute: one lucky minute proves nothing either."""
 
 _LARGEST_LOG, _LARGEST_LOG_OF_PROOF = 3.0, 20.0
+_MOST_KEPT = 1e12
 _ENOUGH = 1e6
 """More proof than this is not remembered, so that a canary that turns bad at a stage loses it again."""
 
@@ -119,6 +120,29 @@ class Mixture(Stateful):
         for place in range(1, self.wealth.shape[-2]):
             total += self.wealth[..., place, :]
         return total / self.wealth.shape[-2]
+
+
+class AnyOnset(Stateful):
+    """R = (R + w) * f with w = 1 / (t (t + 1)) in the t-th tick that is judged, for each alternative; their mean is the evidence.
+
+    The stakes w add up to 1 however long it goes on, so that what begins at any tick is found, and where each f has a mean of 1 at most
+    given the past, R together with what is not staked yet is a supermartingale from 1. Alternatives on axis 0, rollouts on the last.
+    """
+
+    def __init__(self, alternatives: int, rollouts: int) -> None:
+        self.wealth = np.zeros((alternatives, rollouts))
+        self.ticks = np.zeros(rollouts)
+
+    def multiply(self, factors: Sequence[Floats], judged: Bools) -> None:
+        """By what a tick is worth for each alternative; nothing changes where it is not judged."""
+        self.ticks = self.ticks + judged
+        stake = 1.0 / (np.maximum(self.ticks, 1.0) * (self.ticks + 1.0))
+        for place, factor in enumerate(factors):
+            grown = np.minimum((self.wealth[place] + stake) * factor, _MOST_KEPT)
+            self.wealth[place] = np.where(judged, grown, self.wealth[place])
+
+    def value(self) -> Floats:
+        return over_classes(self.wealth) / len(self.wealth)
 
 
 class Proof(Stateful):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headway.release.gate.comparison import ComparedArms, Comparison, worst_evidence
 from headway.release.gate.decision import Decision, SignalResult, Verdict, verdicts
 from headway.release.gate.evidence import LARGEST_GAIN, Stakes, of_a_tick, ticks_in
-from headway.release.gate.health import ReachTest, catastrophic, unreached
+from headway.release.gate.health import ReachTest, unreached
 from headway.release.gate.level import Saturation
 from headway.release.gate.observation import BASELINE_SLACK, ArmShape, Observation, read_tick
 from headway.release.gate.policy import FULL_WEIGHT, GatePolicy
@@ -22,7 +22,6 @@ from headway.release.gate.reasons import Reason, first_reason, rolls_back
 from headway.release.gate.stages import Ladder, Move
 from headway.release.gate.tick import ArmCounts, Bools, Counts, Floats, Ints, Tick, read_arm
 
-_RESTARTS = 2
 _MINUTES_UNTIL_ROUTED = 2
 """Minutes that a new weight may take to reach the proxies, before a canary without requests is named."""
 
@@ -89,7 +88,6 @@ class Gate(Comparison):
         self.stakes = Stakes(len(policy.stages), policy.planned_ticks, rollouts)
         self.arms_here = np.zeros((2, rollouts))
         """Requests of baseline and canary at this weight."""
-        self.restarts = np.zeros(rollouts)
         self._next_weights = np.asarray([*(stage.weight for stage in policy.stages[1:]), FULL_WEIGHT])
 
     def learn(self, stable: Counts) -> None:
@@ -125,13 +123,14 @@ class Gate(Comparison):
         self.compare_answers(seen.answers, ~seen.over)
         self.gpu_memory.observe(np.where(~seen.over, seen.memory, np.nan))
         self.saturation.observe(judged.busy, judged.total(), counted)
-        self.restarts = np.where(seen.answered & ~seen.over, self.restarts + seen.restarts, self.restarts)
+        self.catastrophe.observe(judged, same_version, ~seen.blind & ~seen.over)
+        self.restarting.observe(seen.restarts, seen.answered & ~seen.over)
         signals = self.signals(ladder, clocked, seen.blind | wrong_share)
         proven, answers_pass = self.regression_ruled_out(signals), self.answers_pass(ladder)
         saturating = proven & answers_pass & (self._use_at_next_weight(seen) > Saturation.LIMIT)
         return Judgement(
             signals=signals,
-            failures=self._failures(seen, same_version, signals),
+            failures=self._failures(seen, signals),
             wrong_share=wrong_share,
             unreached=silent,
             started=started,
@@ -181,17 +180,18 @@ class Gate(Comparison):
         verdict = verdicts(failed, seen.blind | judgement.wrong_share, judgement.passed & judgement.clocked)
         return self._decision(verdict, first_reason(conditions, self._n), judgement.counted, judgement.signals)
 
-    def _failures(self, seen: Observation, same_version: ArmCounts, signals: Mapping[str, SignalResult]) -> dict[Reason, Bools]:
+    def _failures(self, seen: Observation, signals: Mapping[str, SignalResult]) -> dict[Reason, Bools]:
         """Where each reason to roll back holds that evidence or a fault gives; those of the clock are the ladder's."""
         running, releasing = ~seen.over, seen.releasing
-        known, told = ~seen.blind & running, seen.answered & running
+        told = seen.answered & running
         failing = {name: signal.verdict == Verdict.FAIL for name, signal in signals.items()}
         return {
-            Reason.CATASTROPHIC: known & catastrophic(seen.judged, same_version),
+            Reason.CATASTROPHIC: running & failing["catastrophe"],
             Reason.NOT_ROUTABLE: releasing & (self.reach.evidence >= self._reach_bound),
             Reason.GPU: told & seen.fatal_gpu_error,
-            Reason.RESTARTS: told & (seen.out_of_memory | (self.restarts >= _RESTARTS)),
-            Reason.INVALID_ANSWER: running & (seen.answers.invalid > 0),
+            Reason.OUT_OF_MEMORY: told & seen.out_of_memory,
+            Reason.RESTARTS: running & failing["restarts"],
+            Reason.INVALID_ANSWER: running & failing["malformed"],
             Reason.FAILED_MEMORY: running & failing["memory"],
             Reason.FAILED_CORRECTNESS: running & (failing["correctness"] | failing.get("mirrored", False)),
             Reason.FAILED_ERRORS: releasing & failing["errors"],

@@ -1,4 +1,4 @@
-"""Whether a tick is evidence at all, and what needs no statistics.
+"""Whether a tick is evidence at all, and what shows within a few ticks or not at all.
 
 The trap: a dead exporter, a dead Prometheus and an idle night all look like zeros. Only `up` and the other arm tell them from a canary
 that cannot be reached.
@@ -6,13 +6,21 @@ that cannot be reached.
 
 import numpy as np
 
-from headway.release.gate.evidence import share_log
+from headway.release.gate.evidence import AnyOnset, share_log
 from headway.release.gate.state import Stateful
 from headway.release.gate.tick import ArmCounts, Bools, Floats
 
-_CATASTROPHIC_REQUESTS, _CATASTROPHIC_RATE, _CONTROL_RATE = 20.0, 0.30, 0.05
-_CATASTROPHIC_SIGMAS = 2.0
-"""Above the rate, because a blip of 10 % shows 7 errors of 20 requests in one of a hundred minutes."""
+_MOST_FAILING = 0.15
+"""Of the requests of a minute: a healthy version's worst."""
+_CATASTROPHES = (0.5, 0.95)
+"""Alternatives."""
+_CONTROL_RATE = 0.05
+"""Of failed requests, from which on the control has its own trouble, so that the canary's is not its own."""
+_RESTARTS_A_DAY = 1.0
+"""Minutes with restarts that are tolerated in all containers of the canary together."""
+_CRASHES_A_MINUTE = (1 / 60, 1 / 6, 0.6)
+"""Alternatives."""
+_MINUTES_A_DAY = 1440.0
 _EXPECTED_REQUESTS = 20.0
 _LARGEST_CLUSTER = 30.0
 """Requests that may all go to one arm together, such as those of a caller that keeps to a connection, or tries again."""
@@ -89,12 +97,48 @@ class ReachTest(Stateful):
         self.evidence = np.where(watched, np.maximum(self.evidence, _REACH_FLOOR) * factor, self.evidence)
 
 
-def catastrophic(canary: ArmCounts, control: ArmCounts) -> Bools:
-    """A tick that needs no second look; without a control the canary's own errors decide."""
-    n, n_control = canary.total(), control.total()
-    luck = _CATASTROPHIC_SIGMAS * np.sqrt(_CATASTROPHIC_RATE * (1 - _CATASTROPHIC_RATE) * n)
-    broken = (n >= _CATASTROPHIC_REQUESTS) & (canary.total_errors() > _CATASTROPHIC_RATE * n + luck)
-    return broken & (control.total_errors() <= _CONTROL_RATE * n_control)
+class Catastrophe(Stateful):
+    """Whether so many requests fail that nothing else matters.
+
+    Null hypothesis: given the past, each request of a minute fails with probability 15 % at most; up to 30 requests of one caller may fail
+    together, in whatever way. Then the likelihood ratio to the power 1/30 has a mean of 1 at most: by Hölder's inequality that of a
+    cluster of k requests is at most the product of E[L^(k/30)]^(1/k), and each of these is at most 1 (Jensen). A tick in which the control
+    fails too may only speak for the canary, which lowers the mean.
+    """
+
+    def __init__(self, rollouts: int) -> None:
+        self.failing = AnyOnset(len(_CATASTROPHES), rollouts)
+
+    def observe(self, canary: ArmCounts, control: ArmCounts, judged: Bools) -> None:
+        """A tick; without a control the canary's own errors decide."""
+        n, bad = canary.total(), canary.total_errors()
+        fine = control.total_errors() <= _CONTROL_RATE * control.total()
+        logs = [share_log(bad, n, _MOST_FAILING, rate) / _LARGEST_CLUSTER for rate in _CATASTROPHES]
+        self.failing.multiply([np.exp(np.minimum(log, np.where(fine, 30.0, 0.0))) for log in logs], judged & (n > 0))
+
+
+class RestartTest(Stateful):
+    """Whether containers restart again and again.
+
+    Null hypothesis: given the past, a minute holds restarts with probability 1 / 1,440 at most. How many there are in it does not matter,
+    because a node that fails takes all its pods. Then 1 + p (X / q - 1) is an e-value for any p, with q the probability and X whether
+    there were restarts.
+    """
+
+    def __init__(self, rollouts: int, tick_minutes: float = 1.0) -> None:
+        self._minutes = tick_minutes
+        self._tolerated = min(_RESTARTS_A_DAY * tick_minutes / _MINUTES_A_DAY, 0.5)
+        self.crashes = AnyOnset(len(_CRASHES_A_MINUTE), rollouts)
+        self.since = np.ones(rollouts)
+        """Minutes since the restarts that counted last."""
+
+    def observe(self, restarts: Floats, judged: Bools) -> None:
+        """Restarts of a tick. In ticks shorter than a minute, those of the minute after one that counted are the same event."""
+        self.since = np.where(judged, self.since + self._minutes, self.since)
+        event = judged & (restarts > 0) & (self.since >= 1.0)
+        self.since = np.where(event, 0.0, self.since)
+        bets = [min(rate * self._minutes, 0.9) for rate in _CRASHES_A_MINUTE]
+        self.crashes.multiply([np.where(event, 1 + bet * (1 / self._tolerated - 1), 1 - bet) for bet in bets], judged)
 
 
 def unreached(canary: Floats, others: Floats, weight: Floats) -> Bools:

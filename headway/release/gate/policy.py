@@ -205,9 +205,11 @@ class GatePolicy:
             "queue": 0.1 * self.false_rollback,
             "errors": 0.25 * self.false_rollback,
             **shared,
-            "memory": 0.0425 * self.false_rollback,
             "cost": 0.0625 * self.false_rollback,
             "reach": 0.02 * self.false_rollback,
+            "catastrophe": 0.02 * self.false_rollback,
+            "malformed": 0.0125 * self.false_rollback,
+            "restarts": 0.01 * self.false_rollback,
         }
 
     @property

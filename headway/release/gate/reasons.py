@@ -50,6 +50,7 @@ class Reason(IntEnum):
     NOT_ROUTABLE = 35
     RESTARTS = 36
     GPU = 37
+    OUT_OF_MEMORY = 43
     INVALID_ANSWER = 38
     OUT_OF_TIME = 39
     ROLLED_BACK_INCONCLUSIVE = 40
@@ -76,11 +77,11 @@ class ReasonRow(NamedTuple):
 
 REASONS: tuple[ReasonRow, ...] = (
     ReasonRow(Reason.OVER, Effect.NONE, "The rollout is over."),
-    # Failures that need no statistics.
+    # Failures that show at once.
     ReasonRow(
         Reason.CATASTROPHIC,
         Effect.ROLL_BACK,
-        "More than 30 % of the new version's requests failed in one tick, while the stable version's requests succeeded.",
+        "Far more of the new version's requests fail than of any healthy version, while the stable version's requests succeed.",
     ),
     ReasonRow(
         Reason.NOT_ROUTABLE,
@@ -88,15 +89,12 @@ REASONS: tuple[ReasonRow, ...] = (
         "Requests do not reach the new version, although it is running and the baseline beside it in the same route receives them.",
     ),
     ReasonRow(Reason.GPU, Effect.ROLL_BACK, "A GPU of the new version reported a fatal error."),
-    ReasonRow(
-        Reason.RESTARTS,
-        Effect.ROLL_BACK,
-        "Containers of the new version restarted repeatedly, or were killed because they ran out of memory.",
-    ),
+    ReasonRow(Reason.OUT_OF_MEMORY, Effect.ROLL_BACK, "A container of the new version was killed because it ran out of memory."),
+    ReasonRow(Reason.RESTARTS, Effect.ROLL_BACK, "Containers of the new version restart again and again."),
     ReasonRow(
         Reason.INVALID_ANSWER,
         Effect.ROLL_BACK,
-        "The new version gave an answer that is empty, is not a number, or does not match its schema.",
+        "The new version gives answers that are empty, are no numbers, or do not match their schema, more often than once in a thousand.",
     ),
     # Failures by evidence.
     ReasonRow(Reason.FAILED_MEMORY, Effect.ROLL_BACK, "The GPU memory of the new version is nearly full, or will be soon."),

@@ -78,13 +78,13 @@ def test_a_failing_version_is_rolled_back():
 
 
 def test_a_broken_version_is_rolled_back_in_the_first_tick():
-    decisions = run(gate(QUICK), 60, errors=0.33)
+    decisions = run(gate(QUICK), 60, errors=0.5)
     assert (len(decisions) - 1, reason(decisions[-1])) == (1, Reason.CATASTROPHIC)
     assert run(gate(QUICK), 1, errors=0.30)[-1].phase == Phase.RELEASING
 
 
 @pytest.mark.parametrize(
-    ("requests", "failed", "broken"), [(19, 19, False), (20, 10, False), (20, 11, True), (600, 180, False), (600, 204, True)]
+    ("requests", "failed", "broken"), [(20, 20, False), (150, 150, False), (165, 165, True), (600, 300, False), (900, 450, True)]
 )
 def test_few_requests_need_more_than_bad_luck_to_be_a_catastrophe(requests, failed, broken):
     one = gate(NO_MIRROR)
@@ -274,10 +274,8 @@ def test_blindness_at_the_first_weight_takes_traffic_away_until_data_is_back():
 @pytest.mark.parametrize(
     ("flags", "why"),
     [
-        ({"out_of_memory": True}, Reason.RESTARTS),
-        ({"restarts": 2}, Reason.RESTARTS),
+        ({"out_of_memory": True}, Reason.OUT_OF_MEMORY),
         ({"fatal_gpu_error": True}, Reason.GPU),
-        ({"pairs": 100, "invalid_answers": 1}, Reason.INVALID_ANSWER),
         ({"pairs": 500, "mismatches": 60}, Reason.FAILED_CORRECTNESS),
     ],
 )
@@ -647,9 +645,11 @@ def test_the_contract_sets_every_number():
         "queue": 0.002,
         "errors": 0.005,
         "correctness": 0.0025,
-        "memory": pytest.approx(0.00085),
         "cost": 0.00125,
         "reach": 0.0004,
+        "catastrophe": 0.0004,
+        "malformed": 0.00025,
+        "restarts": 0.0002,
     }
 
 
