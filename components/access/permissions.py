@@ -20,7 +20,7 @@ POLICY_LIMIT, TRUST_LIMIT = 6144, 2048
 WORKLOADS, PEOPLE = "workloads", "people"
 """Names of the two boundaries: of the roles that deployers make, and of the deployers themselves."""
 ATTACHED = (
-    "AmazonEBSCSIDriverPolicy",
+    "AmazonEBSCSIDriverPolicyV2",
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonEKSClusterPolicy",
     "AmazonEKSWorkerNodePolicy",

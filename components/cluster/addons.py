@@ -115,7 +115,8 @@ def identity_of(addon: str, args: AddonsArgs) -> WorkloadIdentityArgs | None:
                 cluster=args.identity,
                 namespace=NAMESPACE,
                 service_account="ebs-csi-controller-sa",
-                managed_policies={"volumes": "arn:aws:iam::aws:policy/service-role/AmazonEBSCSIDriverPolicy"},
+                # Without V2 every volume of the account (kubernetes-sigs/aws-ebs-csi-driver#2918); and V2 has no path `service-role/`.
+                managed_policies={"volumes": "arn:aws:iam::aws:policy/AmazonEBSCSIDriverPolicyV2"},
                 policies={"volumes-key": volumes_key(args.volumes_key_arn)},
             )
         case _:

@@ -11,6 +11,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 import pytest
+from moto.iam.aws_managed_policies import aws_managed_policies_data
 
 from components.cluster.addons import BEFORE_NODES, ON_NODES, Addons, AddonsArgs
 from components.cluster.control_plane import ControlPlane, ControlPlaneArgs
@@ -29,6 +30,12 @@ CLUSTER = ClusterIdentity(
     oidc_issuer="https://oidc.eks.us-east-1.amazonaws.com/id/ABC",
     oidc_provider_arn="arn:aws:iam::123456789012:oidc-provider/oidc.eks.us-east-1.amazonaws.com/id/ABC",
 )
+AWS_POLICIES: Mapping[str, Any] = json.loads(aws_managed_policies_data)
+"""AWS's own policies by name, as moto lists them."""
+
+
+def as_list(value: str | list[str]) -> list[str]:
+    return [value] if isinstance(value, str) else value
 
 
 def control_plane(**changes: Any) -> Recording:
@@ -219,6 +226,17 @@ def test_volumes_attach_on_tainted_nodes() -> None:
 def test_a_claimed_volume_says_whose_it_is() -> None:
     tags = configuration("aws-ebs-csi-driver")["controller"]["extraVolumeTags"]
     assert tags == {"platform.io/environment": "test"}, "after a destroy nobody could find what the cluster's claims left behind"
+
+
+def test_the_volumes_driver_changes_no_volume_that_it_did_not_make() -> None:
+    attached = addons(("aws-ebs-csi-driver",)).one("aws:iam/rolePolicyAttachment:RolePolicyAttachment").inputs["policyArn"]
+    documents = {f"arn:aws:iam::aws:policy{each['Path']}{name}": each["Document"] for name, each in AWS_POLICIES.items()}
+    unbound = [
+        statement["Action"]
+        for statement in documents[attached]["Statement"]
+        if any("volume" in arn for arn in as_list(statement["Resource"])) and "Condition" not in statement
+    ]
+    assert unbound == [], "those of other clusters of the account could be taken off their nodes"
 
 
 def test_an_add_on_waits_for_its_identity() -> None:

@@ -188,7 +188,7 @@ def test_a_web_identity_passes_to_roles_of_this_account_only() -> None:
     assert (web.actions, web.resources) == (["sts:AssumeRoleWithWebIdentity"], ["arn:aws:iam::123456789012:role/*"])
 
 
-MANAGED = ("AmazonEBSCSIDriverPolicy", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")
+MANAGED = ("AmazonEBSCSIDriverPolicyV2", "AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")
 
 
 @pytest.mark.parametrize("policy", MANAGED)
