@@ -34,14 +34,17 @@ def status(
     under way."""
     from headway.cli import release_status, release_view
     from headway.release.driver.rollout_state import fold
+    from headway.release.report.measured import figures_of
 
     found = {here.chain: here.ledger() for here in _places(service, environment, project)}
-    services = {chain: fold(ledger.read()) for chain, ledger in found.items()}
+    events = {chain: ledger.read() for chain, ledger in found.items()}
+    services = {chain: fold(of) for chain, of in events.items()}
     if output is Output.JSON:
-        print(json.dumps({chain: release_view.document(one) for chain, one in sorted(services.items())}, indent=2))
+        told = {chain: release_view.document(one, figures_of(events[chain])) for chain, one in sorted(services.items())}
+        print(json.dumps(told, indent=2))
     elif service:
         rows = release_status.standing(service, services[service], _driver(found[service]), datetime.now(UTC))
-        release_status.show(service, rows)
+        release_status.show(service, rows, services[service].rollout, figures_of(events[service]))
     else:
         release_view.overview(services)
     if service and services[service].running:

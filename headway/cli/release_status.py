@@ -7,13 +7,16 @@ from typing import NamedTuple
 
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.table import Table
 
-from headway.ledger.traffic_split import ArmRole
+from headway.cli.release_view import signal_table
+from headway.ledger.traffic_split import ArmRole, TrafficArm
 from headway.release import messages
 from headway.release.driver.rollout_state import RolloutState, ServiceState
+from headway.release.report.measured import ReleaseFigures
 
-_ROLES = {ArmRole.STABLE: "", ArmRole.BASELINE: " (baseline)", ArmRole.CANARY: " (new)"}
+_ROLES = {ArmRole.STABLE: "", ArmRole.BASELINE: "baseline", ArmRole.CANARY: "new"}
 
 
 class StatusRow(NamedTuple):
@@ -28,7 +31,7 @@ def standing(chain: str, service: ServiceState, driver: str | None, now: datetim
     if service.split is None:
         yield StatusRow("serves", "not in the ledger yet")
         return
-    yield StatusRow("serves", ", ".join(f"{arm.release} {arm.weight.whole_percent} %{_ROLES[arm.role]}" for arm in service.split.ordered))
+    yield StatusRow("serves", ", ".join(_arm(arm) for arm in service.split.ordered))
     rollout = service.rollout
     if rollout is None:
         yield StatusRow("release", "none yet")
@@ -47,8 +50,8 @@ def standing(chain: str, service: ServiceState, driver: str | None, now: datetim
     yield StatusRow("says", messages.verdict(rollout))
 
 
-def show(chain: str, rows: Iterator[StatusRow]) -> None:
-    """Print them below the service's name."""
+def show(chain: str, rows: Iterator[StatusRow], rollout: RolloutState | None, figures: ReleaseFigures) -> None:
+    """Print them below the service's name, and what was measured of both versions."""
     console = Console(highlight=False)
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="dim")
@@ -57,6 +60,17 @@ def show(chain: str, rows: Iterator[StatusRow]) -> None:
         table.add_row(f"  {row.name}", escape(row.text))
     console.print(f"[bold]{escape(chain)}[/bold]")
     console.print(table)
+    if rollout and rollout.decision and figures.where:
+        ticks = f"{figures.ticks} tick{'s' if figures.ticks != 1 else ''}"
+        console.print(f"  [dim]measured at {escape(figures.where)}, over {ticks} of evidence[/dim]")
+        console.print(Padding(signal_table(rollout.decision["signals"], figures), (0, 0, 0, 2)))
+
+
+def _arm(arm: TrafficArm) -> str:
+    """`r5678 5 % (new, 2 replicas)`."""
+    replicas = "" if arm.replicas is None else f"{arm.replicas} replica{'s' if arm.replicas != 1 else ''}"
+    more = ", ".join(part for part in (_ROLES[arm.role], replicas) if part)
+    return f"{arm.release} {arm.weight.whole_percent} %{f' ({more})' if more else ''}"
 
 
 def _step(rollout: RolloutState) -> str:

@@ -20,12 +20,15 @@ from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState, ServiceState
 from headway.release.notify import Webhook
+from headway.release.report import measured
+from headway.release.report.measured import MeasuredSignal, ReleaseFigures
 
-BAR_CELLS, NARROW_BAR_CELLS = 24, 10
-WIDE_COLUMNS = 112
-"""Terminals narrower than this get short bars, so that no row is folded."""
+BAR_CELLS = 12
+WIDE_COLUMNS = 120
+"""Terminals narrower than this get no bars, so that no row is folded."""
 LAST_LINES = 7
 _MOST_SHOWN = 9999
+_LONG_NUMBER = 1_000_000
 _COLOURS = {"FAIL": "red", "PASS": "green", "CONTINUE": "default", "NO_DATA": "yellow"}
 _OUTCOMES = {ReleaseOutcome.PROMOTED: "green", ReleaseOutcome.ROLLED_BACK: "red", ReleaseOutcome.REFUSED: "yellow"}
 
@@ -41,6 +44,7 @@ class ReleaseView:
     def __init__(self, chain: str, hook: Webhook | None) -> None:
         self.chain, self.hook = chain, hook
         self._first = 0
+        self._figures = ReleaseFigures()
 
     def __enter__(self) -> Self:
         return self
@@ -55,6 +59,7 @@ class ReleaseView:
     def told(self, event: Event, service: ServiceState) -> None:
         if event.number < self._first:
             return
+        self._figures = measured.after(self._figures, event)
         if self.hook and _fresh(event):
             self.hook.tell(event, service)
         self.show(event, service)
@@ -81,7 +86,8 @@ class LogView(ReleaseView):
         if text is None or (event.kind == EventKind.OBSERVED and text == self._last):
             return
         self._last = text
-        self._console.print(f"[dim]{event.time[11:19]}Z[/dim] {escape(text)}")
+        figures = measured.nearest(self._figures, event.body["decision"]) if event.kind == EventKind.OBSERVED else ""
+        self._console.print(f"[dim]{event.time[11:19]}Z[/dim] {escape(text)}{f' [dim]{escape(figures)}[/dim]' if figures else ''}")
 
     def say(self, text: str) -> None:
         self._console.print(escape(text))
@@ -132,11 +138,15 @@ class TerminalView(ReleaseView):
 
     def ended(self, rollout: RolloutState) -> None:
         self._screen.stop()
-        self._console.print(panel(self.chain, rollout, self._said, self._console.width))
+        self._console.print(panel(self.chain, rollout, self._said, self._figures, self._console.width))
 
     def _render(self) -> RenderableType:
         rollout = self._service.rollout
-        return fitting(self._console, self.chain, rollout, self._said) if rollout else Text("Reading the ledger ...", style="dim")
+        return (
+            fitting(self._console, self.chain, rollout, self._said, self._figures)
+            if rollout
+            else Text("Reading the ledger ...", style="dim")
+        )
 
 
 @dataclass(frozen=True)
@@ -168,23 +178,27 @@ def heard(lines: Sequence[StoryLine], event: Event) -> tuple[StoryLine, ...]:
     return (*lines, StoryLine(event, event))
 
 
-def fitting(console: Console, chain: str, rollout: RolloutState, said: Sequence[StoryLine]) -> RenderableType:
+def fitting(
+    console: Console, chain: str, rollout: RolloutState, said: Sequence[StoryLine], figures: ReleaseFigures | None = None
+) -> RenderableType:
     """The picture with as many of the last lines as the terminal has room for; what happened last is always seen."""
-    found = panel(chain, rollout, said, console.width)
+    found = panel(chain, rollout, said, figures, console.width)
     while len(said) > 1 and len(console.render_lines(found)) >= console.height:
         said = said[1:]
-        found = panel(chain, rollout, said, console.width)
+        found = panel(chain, rollout, said, figures, console.width)
     return found
 
 
-def panel(chain: str, rollout: RolloutState, said: Sequence[StoryLine], columns: int = WIDE_COLUMNS) -> RenderableType:
+def panel(
+    chain: str, rollout: RolloutState, said: Sequence[StoryLine], figures: ReleaseFigures | None = None, columns: int = WIDE_COLUMNS
+) -> RenderableType:
     """The whole picture of one release, for a terminal of so many columns."""
     colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "red" if rollout.failing else "cyan"
     head = Text.from_markup(f"[bold]{rollout.release}[/bold] against {rollout.stable}   {_ladder(rollout)}")
     lines: list[RenderableType] = [head, Text(messages.verdict(rollout), style=f"bold {colour}"), Text()]
     if rollout.decision:
-        cells = BAR_CELLS if columns >= WIDE_COLUMNS else NARROW_BAR_CELLS
-        lines += [_signals(rollout.decision.get("signals", {}), cells), Text()]
+        cells = BAR_CELLS if columns >= WIDE_COLUMNS else 0
+        lines += [signal_table(rollout.decision.get("signals", {}), figures or ReleaseFigures(), cells), Text()]
     for line in said:
         lines.append(Text.from_markup(f"[dim]{line.first.time[11:19]}Z[/dim] {escape(str(line))}"))
     return Panel(Group(*lines), title=f"{chain} · {rollout.status}", title_align="left", border_style=colour)
@@ -203,18 +217,37 @@ def _ladder(rollout: RolloutState) -> str:
     return " → ".join(marked)
 
 
-def _signals(signals: Mapping[str, Mapping[str, Any]], cells: int) -> Table:
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("signal", "says", "against it", "", "proof", ""):
-        table.add_column(column)
+def signal_table(signals: Mapping[str, Mapping[str, Any]], figures: ReleaseFigures, cells: int = 0) -> Table:
+    """A row for each signal: what it says, both versions' figure with the limit (in brackets: the stable version's of an
+    earlier step), and the evidence; bars of so many cells."""
+    known = measured.signals(figures)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
+    table.add_column("signal", overflow="fold")
+    table.add_column("says", no_wrap=True)
+    for column in ("new", "stable", "limit", "n"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("against it", "proof"):
+        table.add_column(column, no_wrap=True)
     for name, signal in signals.items():
         colour = _COLOURS[signal["verdict"]]
         says = f"[{colour}]{signal['verdict'].replace('_', ' ').lower()}[/]"
-        against = _bar(signal["evidence"], signal["bound"], "red", cells)
-        proof = _bar(signal["proof"], signal["proof_bound"], "green", cells)
-        figures = (_figure(signal["evidence"], signal["bound"]), _figure(signal["proof"], signal["proof_bound"]))
-        table.add_row(name, says, against, figures[0], proof, figures[1])
+        against = _evidence(signal["evidence"], signal["bound"], "red", cells)
+        proof = _evidence(signal["proof"], signal["proof_bound"], "green", cells)
+        one = known.get(name)
+        told = f" [dim]{one.figure}[/dim]" if one and (cells or one.figure.startswith("p")) else ""
+        table.add_row(f"{name}{told}", says, *(_values(one) if one else [""] * 4), against, proof)
     return table
+
+
+def _values(signal: MeasuredSignal) -> tuple[str, str, str, str]:
+    stable = signal.said(signal.stable)
+    n = "" if signal.n is None else f"{signal.n:,}" if signal.n < _LONG_NUMBER else f"{signal.n / 1e6:.2f} M"
+    return signal.said(signal.new), f"({stable})" if signal.earlier else stable, signal.said(signal.limit), n
+
+
+def _evidence(value: float | str | None, bound: float | str, colour: str, cells: int) -> str:
+    bar = _bar(value, bound, colour, cells) if cells else ""
+    return " ".join(part for part in (bar, _figure(value, bound)) if part)
 
 
 def _bar(value: float | str | None, bound: float | str, colour: str, of: int) -> str:
@@ -264,13 +297,14 @@ def experiment(rollout: RolloutState) -> dict[str, Any] | None:
     return {**user_split.document(), **times, "running": rollout.divided and not rollout.over, "due": rollout.due}
 
 
-def document(service: ServiceState) -> dict[str, Any]:
+def document(service: ServiceState, figures: ReleaseFigures | None = None) -> dict[str, Any]:
     """One service as data."""
+    known = {name: one.document() for name, one in measured.signals(figures).items()} if figures else {}
     return {
         "stable": service.stable,
         "routes": service.split.percentages if service.split else {},
         "driven_by": service.lease["holder"] if service.lease else None,
-        "release": summary(service.rollout) if service.rollout else None,
+        "release": {**summary(service.rollout), "measured": known} if service.rollout else None,
         "events": service.count,
     }
 

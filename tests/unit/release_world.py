@@ -229,7 +229,8 @@ class Memory:
         return self.findings
 
     def history(self, rollout: RolloutState, seconds: float) -> RawCounters:
-        return {"stable": _document(counts(9000.0))}
+        stable = _document(counts(9000.0))
+        return {"stable": stable, "arms": {"stable": _as_mesh(stable)}, "edges": {"latency": list(EDGES)}}
 
     def read(self, rollout: RolloutState, start: float, end: float) -> RawCounters:
         """Requests of the tick by what the proxies did at each moment of it; the same window always holds the same."""
@@ -250,7 +251,8 @@ class Memory:
         raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
         raw["canary"] = _document(counts(n * share[ArmRole.CANARY], self.shares, self.errors, rng))
         raw["mirrored"] = _document(counts(n * share["stable"] * copies / 100, self.shares, self.errors, rng))
-        raw["arms"] = {arm: {"requests": [float(np.sum(raw[arm]["buckets"]))]} for arm in share}
+        raw["arms"] = {arm: _as_mesh(raw[arm]) for arm in (*share, "mirrored")}
+        raw["edges"] = {"latency": list(EDGES)}
         if rollout.body["policy"]["mirrored"] is not None and copies:
             raw["compared"] = {"pairs": self.copied[0], "mismatches": self.copied[1]}
         if rollout.body["policy"]["golden"]:
@@ -279,6 +281,12 @@ class Memory:
 
 def _document(arm: Counts) -> dict[str, Any]:
     return {"buckets": np.asarray(arm.buckets).tolist(), "errors": np.asarray(arm.errors).tolist()}
+
+
+def _as_mesh(arm: Mapping[str, Any]) -> dict[str, Any]:
+    """The arm as a reading of the mesh has it."""
+    requests = [float(np.sum(row)) for row in arm["buckets"]]
+    return {"requests": requests, "errors": arm["errors"], "buckets": {"latency": arm["buckets"]}}
 
 
 ROOM = PoolCapacity(replicas=2, free=8)

@@ -15,7 +15,7 @@ from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
-from headway.release.report import plots
+from headway.release.report import measured, plots
 from headway.release.report.style import STYLE
 
 _SIGNALS: Mapping[str, str] = {
@@ -60,6 +60,7 @@ def html(chain: str, environment: str, rollout: RolloutState, events: Sequence[E
         _head(chain, environment, reported),
         _caveats(reported),
         _section("Traffic", _traffic(reported)),
+        _section("Measured", _measured(reported)),
         _section("Evidence", "".join(_signals(reported))),
         _section("What changed", _difference(rollout.body["difference"])),
         _section("What happened", _story(reported)),
@@ -176,6 +177,25 @@ def _held(reported: ReportedRelease) -> Iterator[tuple[float, float, float]]:
         until = steps[number + 1][0] if number + 1 < len(steps) else reported.end
         if since < proven:
             yield since, min(until, proven), users
+
+
+def _measured(reported: ReportedRelease) -> str:
+    """Both versions' figures with their limits, as of the newest tick."""
+    figures = measured.figures_of(reported.events)
+    found = measured.signals(figures)
+    if not found:
+        return "<p>No tick counted as evidence.</p>"
+    rows = "".join(
+        f"<tr><td>{escape(one.name)} <small>{escape(one.figure)}</small></td><td>{escape(one.said(one.new))}</td>"
+        f"<td>{escape(one.said(one.stable))}{' <small>before</small>' if one.earlier else ''}</td><td>{escape(one.said(one.limit))}</td>"
+        f"<td>{'' if one.n is None else f'{one.n:,}'}</td></tr>"
+        for one in found.values()
+    )
+    return (
+        f'<p class="quiet">Rates, means and quantiles at {escape(figures.where)}. A release is decided by the evidence below, '
+        "which also weighs how many requests stand behind them.</p><table><thead><tr><th>signal</th><th>new version</th>"
+        f"<th>stable version</th><th>limit</th><th>requests or answers</th></tr></thead><tbody>{rows}</tbody></table>"
+    )
 
 
 def _signals(reported: ReportedRelease) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from headway.ledger.events import Event
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.rollout_state import RolloutState, fold
+from headway.release.report.measured import figures_of
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import BAD, CHAIN, Scene
 
@@ -55,12 +57,39 @@ def test_the_picture_shows_verdict_ladder_signals_and_what_happened(
     assert rollout.release in text
 
 
+def test_the_picture_shows_both_versions_figures_and_their_limit(ended: tuple[Scene, RolloutState]) -> None:
+    scene, rollout = ended
+    events = scene.ledger().read()
+    text = drawn(release_view.panel(CHAIN, rollout, lines(events[-3:]), figures_of(events)))
+    (row,) = [line for line in text.splitlines() if "latency p99" in line]
+    assert re.search(r"fail +>500 ms 45\d ms 50\d ms 7\d,\d{3} ", row)
+
+
+def test_a_log_names_the_figures_nearest_to_failing(
+    ended: tuple[Scene, RolloutState], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = LogView(CHAIN, None)
+    told(view, ended[0], monkeypatch)
+    (failed,) = [line for line in capsys.readouterr().out.splitlines() if " FAIL" in line]
+    assert re.search(r"policy tolerates. \(latency: >500 ms against 45\d ms, limit 50\d ms, n 7\d,\d{3}\)$", failed)
+
+
+def test_status_as_data_holds_the_figures_as_numbers(ended: tuple[Scene, RolloutState]) -> None:
+    events = ended[0].ledger().read()
+    errors = release_view.document(fold(events), figures_of(events))["release"]["measured"]["errors"]
+    assert errors["unit"] == "share" and errors["limit"] == 0.002 and 0 < errors["new"] < 0.002
+
+
 @pytest.mark.parametrize(("columns", "rows"), [(80, 24), (100, 30), (200, 60)])
 def test_what_happened_last_is_seen_on_any_terminal(ended: tuple[Scene, RolloutState], columns: int, rows: int) -> None:
     scene, rollout = ended
     console = Console(width=columns, height=rows, force_terminal=False)
+    figures = figures_of(scene.ledger().read())
     said = lines([event for event in scene.ledger().read() if event.kind in (EventKind.OBSERVED, EventKind.SHIFTED, EventKind.ENDED)])
-    shown = ["".join(part.text for part in line) for line in console.render_lines(release_view.fitting(console, CHAIN, rollout, said[-7:]))]
+    shown = [
+        "".join(part.text for part in line)
+        for line in console.render_lines(release_view.fitting(console, CHAIN, rollout, said[-7:], figures))
+    ]
     assert len(shown) < rows
     assert "Rolled back." in "".join(shown[-4:])
     assert not any("…" in line for line in shown), "no bar or figure is cut"

@@ -1,6 +1,7 @@
 """What people are told of a release: the page, the summary, the sentences, the webhook."""
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
@@ -71,6 +72,17 @@ def test_the_page_is_whole_and_needs_nothing_from_elsewhere(ended: tuple[Scene, 
     tags.feed(text)
     assert tags.open == [] and tags.loaded == []
     assert "<script" not in text and "url(" not in text and "@import" not in text
+
+
+def test_the_page_and_the_summary_show_both_versions_figures(ended: tuple[Scene, RolloutState]) -> None:
+    scene, rollout = ended
+    tags = Tags()
+    tags.feed(shown(ended))
+    at = tags.text.index("latency ")
+    assert tags.text[at : at + 3] == ["latency ", "p99", ">500 ms"]
+    assert re.search(
+        r"\| latency \| fail \| p99 >500 ms against 45\d ms, limit 50\d ms, n ", summary.markdown(CHAIN, rollout, scene.ledger().read())
+    )
 
 
 def test_what_people_wrote_cannot_become_part_of_the_page(ended: tuple[Scene, RolloutState]) -> None:
