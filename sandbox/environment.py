@@ -142,9 +142,10 @@ class Sandbox:
     def start_release_guard(self, tenant: str, watching: Callable[[], bool]) -> bool:
         """Start one as a process of its own: enough for a runner that dies, not for a machine that does."""
         from sandbox.cluster.processes import Process, Supervisor
+        from sandbox.plan import ENVIRONMENT
         from sandbox.progress import Silent
 
-        words = ("-m", "headway.cli.main", "release", "guard", tenant, "--project", str(self._project))
+        words = ("-m", "headway.cli.main", "release", "guard", tenant, "--environment", ENVIRONMENT, "--project", str(self._project))
         process = Process(
             name=f"release-guard-{tenant}",
             argv=(sys.executable, *words),

@@ -55,7 +55,7 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
         if serving.waiting:
             pulumi.warn(
                 f"{name}: the contract is release {serving.waiting}, and {serving.primary} stays live until it has proved itself. "
-                f"Start it with `headway release start {contracts.tenant.name}/{name}`"
+                f"Start it with `headway release start {contracts.tenant.name}/{name} -e {settings.environment}`"
             )
         if not serving.bound:
             pulumi.warn(

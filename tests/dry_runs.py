@@ -104,8 +104,11 @@ def _judged(words: Sequence[str]) -> str | None:
 # headway --------------------------------------------------------------------------------------------------------------------------
 
 
-def headway(words: Sequence[str]) -> str | None:
-    """What the real parser says against the words; None where it takes them, or where they are the name of a command alone."""
+def headway(words: Sequence[str], *, complete: bool = False) -> str | None:
+    """What the real parser says against the words; None where it takes them, or where they are the name of a command alone.
+
+    `complete` is for who is woken: the name alone is not taken, nor is a command about an environment that does not say which.
+    """
     rest = [{"...": "reason"}.get(word, word) for word in words]
     here = typer.main.get_command(app)
     parent = here.make_context("headway", [], resilient_parsing=True)
@@ -117,8 +120,10 @@ def headway(words: Sequence[str]) -> str | None:
             parent = inner.make_context(rest[0], [], parent=parent, resilient_parsing=True)
         here = inner
         rest.pop(0)
-    if not rest or rest == ["--help"]:
+    if (not rest and not complete) or rest == ["--help"]:
         return None
+    if complete and any(option.name == "environment" for option in here.params) and not {"-e", "--environment"} & set(rest):
+        return "it does not say which environment it means"
     try:
         here.make_context(here.name or "", rest, parent=parent)
     except Exception as problem:  # what the parser raises has no public name

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption
+from headway.cli.environment_choice import EnvironmentOption, to_write
+from headway.cli.release_options import ProjectOption
 from headway.problem import Exit, UserError
 
 PIECE_BYTES = 4 * 2**20
@@ -54,7 +55,7 @@ def artifact(
 def push(
     folder: Annotated[Path, typer.Argument(help="the folder whose content becomes the artifact")],
     version: Annotated[str, typer.Argument(metavar="TENANT/MODEL/VERSION", help="what it becomes; each is written once")],
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     bucket: Annotated[
         str | None, typer.Option("--bucket", help="The environment's artifact bucket; asked of its cluster stack otherwise.")
     ] = None,
@@ -69,7 +70,7 @@ def push(
     """
     from headway.cli.artifact_push import place_of, push_all
 
-    place = place_of(version, environment, bucket, project)
+    place = place_of(version, to_write(environment, project), bucket, project)
     lines = described(folder, md5)
     push_all(place, folder, "\n".join(lines))
     tenant, model, number = version.split("/")

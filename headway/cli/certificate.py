@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from headway.cli.environment_choice import EnvironmentOption, named
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
 from headway.problem import Exit, Problem, UserError
@@ -15,15 +16,15 @@ from headway.problem import Exit, Problem, UserError
 LARGEST_FILE = 2**20
 
 app = typer.Typer(no_args_is_help=True, help="The model gateway's certificate: the names that it must hold, and a check of a file.")
-_Environment = Annotated[str, typer.Option("--environment", "-e", help="Whose gateway, such as prod.")]
 
 
 @app.command("names")
-def names(environment: _Environment, output: OutputOption = Output.TEXT, project: ProjectOption = None) -> None:
+def names(environment: EnvironmentOption = None, output: OutputOption = Output.TEXT, project: ProjectOption = None) -> None:
     """Print the names that the certificate must hold: one wildcard for each tenant of the environment and each host.
 
     Exit codes: 0 printed; 2 the environment has no platform stack file.
     """
+    environment = named(environment, project)
     found = _wanted(environment, project)
     typer.echo(json.dumps({"environment": environment, "names": found}, indent=2) if output is Output.JSON else "\n".join(found))
 
@@ -31,7 +32,7 @@ def names(environment: _Environment, output: OutputOption = Output.TEXT, project
 @app.command("check")
 def check(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="the certificate with its chain, in PEM")],
-    environment: _Environment,
+    environment: EnvironmentOption = None,
     output: OutputOption = Output.TEXT,
     project: ProjectOption = None,
 ) -> None:
@@ -42,6 +43,7 @@ def check(
     """
     from headway.gateway_certificate import certificate_problems, described, read
 
+    environment = named(environment, project)
     wanted = _wanted(environment, project)
     with file.open("rb") as opened:
         pem = opened.read(LARGEST_FILE)

@@ -18,6 +18,7 @@ import typer
 from headway.cli import starters
 from headway.cli.output import Output, OutputOption
 from headway.cli.starters import DEFAULT_FOLDER
+from headway.environment.checkout import ENVIRONMENT_VARIABLE
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -52,7 +53,14 @@ def check(
         CheckOutput, typer.Option("--output", "-o", help="text for people, json for programs, sarif for code scanning")
     ] = CheckOutput.TEXT,
     environment: Annotated[
-        str | None, typer.Option("--environment", "-e", help="also check against the GPU pools of stacks/Pulumi.<environment>-cluster.yaml")
+        str | None,
+        typer.Option(
+            "--environment",
+            "-e",
+            envvar=ENVIRONMENT_VARIABLE,
+            show_envvar=True,
+            help="also check against the GPU pools of stacks/Pulumi.<environment>-cluster.yaml",
+        ),
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="show the arithmetic: memory, start-up, room, quota, cost")] = False,
     registry: Annotated[

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.environment_choice import EnvironmentOption
 from headway.cli.output import Output, OutputOption
 
 if TYPE_CHECKING:
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
 
 
 def cost(
+    context: typer.Context,
     stack: Annotated[str | None, typer.Option("--stack", "-s", help="one layer, such as prod-cluster or prod-platform")] = None,
-    environment: Annotated[str | None, typer.Option("--environment", "-e", help="every layer of one environment, such as prod")] = None,
+    environment: EnvironmentOption = None,
     use: Annotated[
         list[str] | None, typer.Option("--use", help="how much of what is paid by use there is a month, such as nat=2Ti; repeatable")
     ] = None,
@@ -31,6 +33,9 @@ def cost(
     from headway.contract.arithmetic.month import together, used_month
     from headway.environment.checkout import find
 
+    source = context.get_parameter_source("environment")
+    if stack and source is not None and source.name == "ENVIRONMENT":
+        environment = None  # what one types counts before what is usual
     amounts = _amounts(use or [])
     folder = find(project)
     region, reckoned = _layers(folder, stack, environment)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.environment_choice import EnvironmentOption, named
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit
 
@@ -39,7 +40,8 @@ _ONLINE = (
 
 
 def doctor(
-    stack: Annotated[str, typer.Option("--stack", "-s", help="the cluster layer's stack, such as dev-cluster")],
+    environment: EnvironmentOption = None,
+    stack: Annotated[str | None, typer.Option("--stack", "-s", help="the same by its cluster layer's stack, such as dev-cluster")] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="ask nothing of AWS; only this machine and the stack file are checked")
     ] = False,
@@ -57,6 +59,7 @@ def doctor(
     from headway.environment.checkout import find
 
     checkout = find(project)
+    stack = stack or f"{named(environment, project)}-cluster"
     environment, layer = described(checkout, stack)
     generated = (checkout / "stacks" / f"Pulumi.{environment}-access.yaml").is_file()
     results = (

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.environment_choice import EnvironmentOption, named
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
 
 
 def leftovers(
-    stack: Annotated[str, typer.Option("--stack", "-s", help="the cluster layer's stack, such as dev-cluster")],
+    environment: EnvironmentOption = None,
+    stack: Annotated[str | None, typer.Option("--stack", "-s", help="the same by its cluster layer's stack, such as dev-cluster")] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="only what is left of this tenant, while the environment lives")] = None,
     output: OutputOption = Output.TEXT,
     project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
@@ -33,6 +35,7 @@ def leftovers(
     from headway.environment.checkout import find
     from headway.leftovers import Search
 
+    stack = stack or f"{named(environment, project)}-cluster"
     environment, about = described(find(project), stack)
     search = Search(environment=environment, cluster=cluster_name(environment), account_id=about.account_id, region=about.region)
     lives, found = _searched(search, tenant, clients(about.region, retries={"mode": "standard", "max_attempts": 5}))

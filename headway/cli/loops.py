@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import yaml
 
+from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
 from headway.problem import Exit, UserError
@@ -30,10 +31,10 @@ def _loops() -> None: ...
 
 @app.command("push")
 def push(
-    environment: Annotated[str, typer.Option("--environment", "-e", help="Whose registry, and whose stack file.")],
     base: Annotated[
         str, typer.Option("--base", metavar="NAME:TAG@sha256:DIGEST", help="What it stands on: an image with Python, made of Debian.")
     ],
+    environment: EnvironmentOption = None,
     to: Annotated[
         str | None, typer.Option("--to", metavar="REGISTRY/REPOSITORY", help="Push there; found from the stack files otherwise.")
     ] = None,
@@ -53,7 +54,7 @@ def push(
 
     if platform not in PLATFORMS:
         raise UserError(f"{platform} is no platform of nodes.", "Nothing was made.", f"Use one of {', '.join(PLATFORMS)}.", Exit.USAGE)
-    root, wanted = find(project), base_reference(base)
+    root, wanted, environment = find(project), base_reference(base), to_write(environment, project)
     place, own = (to, False) if to else place_of(root, environment)
     pushed = _pushed(root, wanted, place, platform, own=own)
     image = f"{place}:{pushed.tag}@{pushed.digest}"

@@ -15,11 +15,10 @@ import typer
 import typer.core
 
 from headway.cli import release_assign, release_bind, release_copy, release_guard, release_read
+from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_drive import code, drive, follow, running, shown
 from headway.cli.release_options import (
-    DEFAULT_ENVIRONMENT,
-    EnvironmentOption,
     NotifyOption,
     ProjectOption,
     PrometheusOption,
@@ -62,7 +61,7 @@ def start(
     supersede: Annotated[bool, typer.Option("--supersede", help="Drain the release that is under way first.")] = False,
     speed: Annotated[float, typer.Option("--speed", help="Sandbox only: how much faster its minutes pass.")] = 1.0,
     unguarded: Annotated[bool, typer.Option("--unguarded", help="Begin although no release guard watches.")] = False,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
     output: OutputOption = Output.TEXT,
@@ -74,7 +73,7 @@ def start(
     from headway.release.driver.start import StartOptions
     from headway.release.service_place import place
 
-    here = place(service, environment, project, prometheus)
+    here = place(service, to_write(environment, project), project, prometheus)
     options = StartOptions(reason=reason, commit=commit or commit_of(here.project), speed=speed)
     with shown(output, here.chain, notify) as view:
         ended = drive(here, view, begun(here, view, options, supersede=supersede, guarded=not unguarded))
@@ -86,7 +85,7 @@ def resume(
     service: ServiceArgument,
     reason: ReasonOption = "",
     regate: Annotated[bool, typer.Option("--regate", help="Let this Headway's gate decide the rest, though another one began it.")] = False,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
     output: OutputOption = Output.TEXT,
@@ -96,7 +95,7 @@ def resume(
     from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
-    here = place(service, environment, project, prometheus)
+    here = place(service, to_write(environment, project), project, prometheus)
     if regate and not reason:
         raise UserError(
             "--regate needs a reason.",
@@ -115,14 +114,14 @@ def resume(
 @app.command()
 def watch(
     service: ServiceArgument,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Follow a release that another runner drives, until it is over."""
     from headway.release.service_place import place
 
-    here = place(service, environment, project)
+    here = place(service, to_read(environment, project), project)
     with shown(output, here.chain, None) as view:
         ended = follow(here, view, release_read.chosen(here, None))
     raise typer.Exit(code(ended))
@@ -132,7 +131,7 @@ def watch(
 def freeze(
     service: ServiceArgument,
     reason: ReasonOption,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -144,7 +143,7 @@ def freeze(
 def promote(
     service: ServiceArgument,
     reason: ReasonOption,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -156,7 +155,7 @@ def promote(
 def rollback(
     service: ServiceArgument,
     reason: ReasonOption,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
     output: OutputOption = Output.TEXT,
@@ -168,7 +167,7 @@ def rollback(
     from headway.release.service_place import place
 
     _reasoned(reason)
-    here = place(service, environment, project, prometheus)
+    here = place(service, to_write(environment, project), project, prometheus)
     rollout = running(here)
     _ask(here, OperatorRequest.ROLLBACK, reason)
     if rollout.was_exposed:
@@ -179,12 +178,12 @@ def rollback(
     raise typer.Exit(code(ended))
 
 
-def _request(service: str, request: str, reason: str, environment: str, project: Path | None, output: Output) -> None:
+def _request(service: str, request: str, reason: str, environment: str | None, project: Path | None, output: Output) -> None:
     from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
     _reasoned(reason)
-    here = place(service, environment, project)
+    here = place(service, to_write(environment, project), project)
     rollout = running(here)
     if request == OperatorRequest.PROMOTE and rollout.decision is None:
         raise UserError(
@@ -194,12 +193,21 @@ def _request(service: str, request: str, reason: str, environment: str, project:
             Exit.REFUSED,
         )
     event, driven = _ask(here, OperatorRequest(request), reason), _driven(here)
+    about = f"{here.chain} -e {here.environment}"
     if output is Output.JSON:
-        print(json.dumps({"service": here.chain, "asked": request, "reason": reason, "event": event, "driven": driven}))
+        record = {
+            "environment": here.environment,
+            "service": here.chain,
+            "asked": request,
+            "reason": reason,
+            "event": event,
+            "driven": driven,
+        }
+        print(json.dumps(record))
     elif driven:
-        print(f"{here.chain}: asked to {request}. The runner reads it within seconds; `headway release watch {here.chain}` shows it.")
+        print(f"{here.chain}: asked to {request}. The runner reads it within seconds; `headway release watch {about}` shows it.")
     else:
-        print(f"{here.chain}: asked to {request}. Nobody drives it now, so nothing happens until `headway release resume {here.chain}`.")
+        print(f"{here.chain}: asked to {request}. Nobody drives it now, so nothing happens until `headway release resume {about}`.")
 
 
 def _driven(here: "ServicePlace") -> bool:

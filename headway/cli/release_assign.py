@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.environment_choice import EnvironmentOption, to_read
 from headway.cli.output import Output, OutputOption
-from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption, ServiceArgument
+from headway.cli.release_options import ProjectOption, ServiceArgument
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def assign(
     number: Annotated[
         int | None, typer.Option("--number", help="Which release, by the number in `history`; the newest experiment otherwise.")
     ] = None,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -34,7 +35,7 @@ def assign(
     from headway.release.experiment import assigned
     from headway.release.service_place import place
 
-    here = place(service, environment, project)
+    here = place(service, to_read(environment, project), project)
     rollout = _chosen(here.chain, fold(here.ledger().read()).all, number)
     for each in [line.rstrip("\n") for line in sys.stdin] if user == "-" else [user]:
         found = assigned(rollout, each)

@@ -6,14 +6,15 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.output import Output, OutputOption
-from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption
+from headway.cli.release_options import ProjectOption
 
 
 def copy(
     to: Annotated[str, typer.Option("--to", help="Where the copy is: s3://bucket/prefix, or file:///folder.")],
     origin: Annotated[str | None, typer.Option("--from", help="The ledger to copy; the environment's own otherwise.")] = None,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -28,9 +29,10 @@ def copy(
     from headway.ledger.location import opened
     from headway.ledger.store_proof import prove
 
-    source, target = opened(origin or selected(environment, find(project)).ledger_address), opened(to)
+    own = None if origin else to_write(environment, project)
+    source, target = opened(origin or selected(str(own), find(project)).ledger_address), opened(to)
     prove(target)
-    found = copied(source, target, None if origin else environment)
+    found = copied(source, target, own)
     if output is Output.JSON:
         print(json.dumps({chain: asdict(one) for chain, one in sorted(found.items())}, indent=2))
         return

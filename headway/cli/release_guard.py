@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption
+from headway.cli.environment_choice import EnvironmentOption, to_write
+from headway.cli.release_options import ProjectOption
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 def guard(
     tenant: Annotated[str | None, typer.Argument(help="Whose services; every tenant's with --in-cluster.", show_default=False)] = None,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     in_cluster: Annotated[bool, typer.Option("--in-cluster", help="Use the identity of the pod that this runs in.")] = False,
     looked: Annotated[Path | None, typer.Option("--looked", help="A file to touch whenever the API server has answered.")] = None,
@@ -42,7 +43,7 @@ def guard(
     api = (
         KubernetesApi(None)
         if in_cluster
-        else ServicePlace(project=find(project), environment=environment, tenant=tenant or "", model="").api
+        else ServicePlace(project=find(project), environment=to_write(environment, project), tenant=tenant or "", model="").api
     )
     if tenant:
         _exists(api, tenant)

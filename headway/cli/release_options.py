@@ -6,9 +6,6 @@ from typing import Annotated
 import typer
 
 ServiceArgument = Annotated[str, typer.Argument(metavar="TENANT/MODEL", help="Which service.")]
-DEFAULT_ENVIRONMENT = "sandbox"
-"""The environment of the checkout in which nothing can be broken; meant where no other is told."""
-EnvironmentOption = Annotated[str, typer.Option("--environment", "-e", help="Which environment.")]
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 PrometheusOption = Annotated[str | None, typer.Option("--prometheus", help="Its address; found from the environment otherwise.")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")]

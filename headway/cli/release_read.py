@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.environment_choice import EnvironmentOption, to_read
 from headway.cli.output import Output, OutputOption
-from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption, ServiceArgument
+from headway.cli.release_options import ProjectOption, ServiceArgument
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def status(
     service: Annotated[str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service; all of them otherwise.")] = None,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -36,7 +37,7 @@ def status(
     from headway.release.driver.rollout_state import fold
     from headway.release.report.measured import figures_of
 
-    found = {here.chain: here.ledger() for here in _places(service, environment, project)}
+    found = {here.chain: here.ledger() for here in _places(service, to_read(environment, project), project)}
     events = {chain: ledger.read() for chain, ledger in found.items()}
     services = {chain: fold(of) for chain, of in events.items()}
     if output is Output.JSON:
@@ -61,7 +62,7 @@ def _driver(ledger: "Ledger") -> str | None:
 
 def history(
     service: ServiceArgument,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -70,7 +71,7 @@ def history(
     from headway.release.driver.rollout_state import fold
     from headway.release.service_place import place
 
-    here = place(service, environment, project)
+    here = place(service, to_read(environment, project), project)
     state = fold(here.ledger().read())
     if output is Output.JSON:
         print(json.dumps([release_view.summary(rollout) for rollout in state.all], indent=2))
@@ -83,7 +84,7 @@ def report(
     number: Annotated[int | None, typer.Option("--number", help="Which release, by the number in `history`; the newest otherwise.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The file; standard output otherwise.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="A short summary in Markdown, as for a GitHub step.")] = False,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
 ) -> None:
     """One page about a release that needs nothing else: evidence against its boundary, traffic, differences, the
@@ -91,7 +92,7 @@ def report(
     from headway.release.report import page, summary
     from headway.release.service_place import place
 
-    here = place(service, environment, project)
+    here = place(service, to_read(environment, project), project)
     events = here.ledger().read()
     rollout = chosen(here, number)
     text = summary.markdown(here.chain, rollout, events) if markdown else page.html(here.chain, here.environment, rollout, events)
@@ -104,7 +105,7 @@ def report(
 def verify(
     service: ServiceArgument,
     head: Annotated[str | None, typer.Option("--head", help="Hash of the last event as known from a report.")] = None,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
@@ -117,7 +118,7 @@ def verify(
     from headway.release.evidence import reading
     from headway.release.service_place import place
 
-    here = place(service, environment, project)
+    here = place(service, to_read(environment, project), project)
     flaws = list(chains.verify(here.store, here.chain, here.environment, head))
     count, last, bound, again = 0, "", True, Recomputed(0, (), (), 0)
     if not flaws:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.release_options import DEFAULT_ENVIRONMENT
+from headway.cli.environment_choice import SANDBOX
+from headway.environment.checkout import ENVIRONMENT_VARIABLE
 from headway.problem import Exit, UserError
 
 app = typer.Typer(no_args_is_help=True, help="Write a commented starter that passes `headway check`.")
@@ -27,7 +28,10 @@ _Folder = Annotated[Path, typer.Option("--folder", help="the folder of all tenan
 @app.command("tenant")
 def new_tenant(
     name: Annotated[str, typer.Argument(help="the tenant's name")],
-    environment: Annotated[str, typer.Option("--environment", "-e", help="the first environment that has it")] = DEFAULT_ENVIRONMENT,
+    environment: Annotated[
+        str,
+        typer.Option("--environment", "-e", envvar=ENVIRONMENT_VARIABLE, show_envvar=True, help="the first environment that has it"),
+    ] = SANDBOX,
     folder: _Folder = DEFAULT_FOLDER,
 ) -> None:
     """Write the contract of a new tenant to tenants/NAME/tenant.yaml, and the stack file by which an environment has it."""

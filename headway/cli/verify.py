@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.output import Output, OutputOption
-from headway.cli.release_options import DEFAULT_ENVIRONMENT, EnvironmentOption, ProjectOption
+from headway.cli.release_options import ProjectOption
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _MARKS = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "not shown here": 
 @app.callback()
 def verify(
     context: typer.Context,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     only: Annotated[list[str] | None, typer.Option("--only", metavar="CHECK", help="Run only this check; may be repeated.")] = None,
     release: Annotated[
         str | None, typer.Option("--release", metavar="TENANT/MODEL", help="First release what this service's contract describes.")
@@ -56,7 +57,7 @@ def verify(
     from headway.verify.outcome import VerifyState
     from headway.verify.run import left_before
 
-    checkout = find(project)
+    checkout, environment = find(project), to_write(environment, project)
     described(checkout, environment)
     checks = chosen(only or ())
     if release:
@@ -106,7 +107,7 @@ def checks(output: OutputOption = Output.TEXT) -> None:
 @app.command()
 def show(
     file: Annotated[Path | None, typer.Argument(metavar="FILE", help="An attestation; default: the ledger's newest.")] = None,
-    environment: EnvironmentOption = DEFAULT_ENVIRONMENT,
+    environment: EnvironmentOption = None,
     output: OutputOption = Output.TEXT,
     project: ProjectOption = None,
 ) -> None:
@@ -114,7 +115,7 @@ def show(
     from headway.environment.checkout import find
     from headway.verify import attestation
 
-    record = attestation.read(file.read_bytes(), str(file)) if file else _newest(find(project), environment)
+    record = attestation.read(file.read_bytes(), str(file)) if file else _newest(find(project), to_read(environment, project))
     if output is Output.JSON:
         typer.echo(json.dumps(record, indent=2))
         return

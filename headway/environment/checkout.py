@@ -6,6 +6,8 @@ from typing import Any
 
 from headway.problem import Exit, UserError
 
+ENVIRONMENT_VARIABLE = "HEADWAY_ENVIRONMENT"
+"""Names the environment that commands mean where none is told."""
 _NAME = re.compile("[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
@@ -31,15 +33,24 @@ def find(start: Path | None = None) -> Path:
     )
 
 
+def environments(project: Path) -> tuple[str, ...]:
+    """The environments that the checkout describes, sorted."""
+    return tuple(
+        sorted(f.stem.removeprefix("Pulumi.").removesuffix("-cluster") for f in (project / "stacks").glob("Pulumi.*-cluster.yaml"))
+    )
+
+
 def described(project: Path, environment: str) -> Path:
     """The file that describes the environment's cluster. Raises UserError where there is none: asking for its stack
     would make one."""
     file = project / "stacks" / f"Pulumi.{environment}-cluster.yaml"
     if is_name(environment) and file.exists():
         return file
-    known = sorted(f.stem.removeprefix("Pulumi.").removesuffix("-cluster") for f in file.parent.glob("Pulumi.*-cluster.yaml"))
     raise UserError(
-        f"There is no environment {environment}.", "Nothing was done.", f"Name one of {', '.join(known)} with --environment.", Exit.USAGE
+        f"There is no environment {environment}.",
+        "Nothing was done.",
+        f"Name one of {', '.join(environments(project))} with --environment.",
+        Exit.USAGE,
     )
 
 

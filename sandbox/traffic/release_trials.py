@@ -23,6 +23,7 @@ from pathlib import Path
 
 import yaml
 
+from headway.environment.checkout import ENVIRONMENT_VARIABLE
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event
 from headway.ledger.store import FolderStore
@@ -177,7 +178,7 @@ class ReleaseTrials:
         self._children = [child for child in self._children if child.poll() is None]
         child = subprocess.Popen(
             [str(python), "-m", "headway.cli.main", *arguments, "--project", str(self.layout.project)],
-            env={**os.environ, HOME_VARIABLE: str(self.layout.state)},
+            env={**os.environ, HOME_VARIABLE: str(self.layout.state), ENVIRONMENT_VARIABLE: ENVIRONMENT},
             cwd=self.checkout,
             stdin=subprocess.DEVNULL,
             stdout=out,

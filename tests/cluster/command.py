@@ -107,7 +107,7 @@ class Sandbox:
                 shutil.copy2(PROJECT / name, self.project / name)
         for environment in (".venv", ".venv-servers"):
             (self.project / environment).symlink_to(PROJECT / environment)
-        self.environment = {**os.environ, "HEADWAY_SANDBOX_HOME": str(self.state), "NO_COLOR": "1"}
+        self.environment = {**os.environ, "HEADWAY_SANDBOX_HOME": str(self.state), "HEADWAY_ENVIRONMENT": "sandbox", "NO_COLOR": "1"}
         self.layout = Layout.of(self.project, self.environment)
 
     def begin(self, *words: str, **environment: str) -> Command:

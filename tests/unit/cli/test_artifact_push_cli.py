@@ -37,7 +37,7 @@ def test_what_names_no_version_of_a_tenant_is_wrong_use(tmp_path: Path, version:
 
 def test_a_folder_that_no_contract_takes_is_refused_before_the_bucket_is_asked(tmp_path: Path) -> None:
     (tmp_path / "my model").write_bytes(b"1")
-    assert "no files with these names" in str(refused(str(tmp_path), "vision/defects/1", "--bucket", "nowhere"))
+    assert "no files with these names" in str(refused(str(tmp_path), "vision/defects/1", "--bucket", "nowhere", "-e", "sandbox"))
 
 
 def test_both_forms_of_the_command_describe_a_folder(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Every command that a page prints: it parses, its program takes it, and where a test runs the page, that test is there."""
 
 import re
+import shlex
 import subprocess
 from pathlib import Path
 
@@ -55,6 +56,12 @@ def test_every_command_of_a_page_parses_and_its_program_takes_it(page: str) -> N
     assert {line: said for line in judged if (said := dry_runs.wrong_in(line))} == {}
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/runbooks/") and "`headway " in text(page)])
+def test_commands_of_a_runbook_are_complete_and_name_the_environment(page: str) -> None:
+    typed = [shlex.split(line)[1:] for line in commands(page) if line.startswith("headway ")]
+    assert {" ".join(words): said for words in typed if (said := dry_runs.headway(words, complete=True))} == {}
+
+
 @pytest.mark.parametrize("page", RUN_BY)
 def test_a_page_that_a_test_runs_is_read_by_that_test(page: str) -> None:
     assert page in text(RUN_BY[page])
@@ -63,6 +70,22 @@ def test_a_page_that_a_test_runs_is_read_by_that_test(page: str) -> None:
 def test_a_command_that_is_not_judged_stands_on_a_page() -> None:
     everywhere = [line for page in PAGES for line in commands(page)]
     assert [start for start in dry_runs.NOT_JUDGED if not any(line.startswith(start) for line in everywhere)] == []
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("release freeze", "it does not say which environment it means"),
+        ("release freeze -e ENV --reason SloBurnRate", "Missing argument"),
+        ("release freeze TENANT/MODEL -e ENV", "Missing option '--reason'"),
+        ("nodes quarantine NODE", "Missing option '--reason'"),
+        ("release freeze TENANT/MODEL -e ENV --reason SloBurnRate", None),
+        ("nodes", None),
+    ],
+)
+def test_a_dry_run_finds_what_a_command_of_a_runbook_lacks(words: str, said: str | None) -> None:
+    found = dry_runs.headway(words.split(), complete=True)
+    assert found is None if said is None else said in (found or "")
 
 
 @pytest.mark.parametrize(

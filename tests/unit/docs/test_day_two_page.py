@@ -20,7 +20,7 @@ WALKED = {
     ("Lost state", "dev-hello"): (TENANT, "test_a_tenants_lost_state_is_rebuilt_from_what_serves"),
     ("A tenant leaves", "dev-hello"): (TENANT, "test_a_tenant_that_is_removed_leaves_its_ledger_and_nothing_else"),
     ("A second region", "headway release"): (REGION, "test_a_second_region_serves_what_was_copied_and_its_releases_come_home"),
-    ("Destroy", "dev-cluster"): (CLUSTER, "test_a_destroyed_environment_leaves_what_its_cluster_made_and_that_is_told"),
+    ("Destroy", "dev"): (CLUSTER, "test_a_destroyed_environment_leaves_what_its_cluster_made_and_that_is_told"),
 }
 """Heading and a word of a line -> the test that types such lines, as it reads them from the page."""
 
@@ -29,7 +29,7 @@ NOT_TYPED = {
     "aws s3api list-object-versions": "there is no AWS CLI here; the test makes the same call of S3's API by boto3",
     "aws s3api copy-object": "there is no AWS CLI here; the test makes the same call of S3's API by boto3",
     "aws s3 rm": "there is no AWS CLI here; the test deletes the same objects by boto3",
-    "headway leftovers --stack dev-cluster --tenant hello": "tests/unit/test_leftovers.py types the options, on an account in moto",
+    "headway leftovers -e dev --tenant hello": "tests/unit/test_leftovers.py types the options, on an account in moto",
     "export HEADWAY_LEDGER=": "the test sets the variable for the commands after it",
 }
 """How a line begins -> why no test types it."""

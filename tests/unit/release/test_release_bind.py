@@ -27,6 +27,7 @@ def command(*words: str) -> Result:
 @pytest.fixture
 def ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADWAY_ENVIRONMENT", "sandbox")
     monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
     monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
     return tmp_path / "ledger"
@@ -48,10 +49,10 @@ def test_a_ledger_is_bound_and_verify_no_longer_asks_for_it(ledger: Path) -> Non
     assert (
         f"! it does not say of which service and environment it is; `headway release bind {CHAIN} -e sandbox`" in command("verify").output
     )
-    said = command("bind").output
+    said = command("bind").stdout
     assert said == f"{CHAIN}: its ledger now says that it is of sandbox (events: 1, releases: 1).\n"
     assert json.loads(command("verify", "--output", "json").output)["bound"] is True
-    assert command("bind").output == f"{CHAIN}: its ledger says already that it is of sandbox.\n"
+    assert command("bind").stdout == f"{CHAIN}: its ledger says already that it is of sandbox.\n"
 
 
 def test_a_ledger_with_the_releases_of_another_service_is_not_bound(ledger: Path) -> None:
@@ -62,4 +63,4 @@ def test_a_ledger_with_the_releases_of_another_service_is_not_bound(ledger: Path
 
 
 def test_a_ledger_without_an_event_needs_no_binding(ledger: Path) -> None:
-    assert command("bind").output == f"{CHAIN} is not in the ledger yet: its first event will say that it is of sandbox.\n"
+    assert command("bind").stdout == f"{CHAIN} is not in the ledger yet: its first event will say that it is of sandbox.\n"

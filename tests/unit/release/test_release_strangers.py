@@ -39,6 +39,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADWAY_ENVIRONMENT", "sandbox")
     monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
     monkeypatch.setenv("PATH", str(tmp_path))
     for name in ("HEADWAY_LEDGER", "HEADWAY_PROMETHEUS"):
@@ -201,6 +202,6 @@ def test_a_wish_that_nobody_hears_now_says_so(command: Command, tmp_path: Path, 
     ledger.acquire("ci@elsewhere/1/1", timedelta(minutes=1), lambda _: True)
     if not held:
         ledger.release("ci@elsewhere/1/1")
-    found = json.loads(command("freeze", CHAIN, "--reason", "lunch", "--output", "json").output)
+    found = json.loads(command("freeze", CHAIN, "--reason", "lunch", "--output", "json").stdout)
     assert (found["asked"], found["reason"], found["driven"]) == ("freeze", "lunch", held)
     assert ("Nobody drives it now" in command("freeze", CHAIN, "--reason", "lunch").output) is not held

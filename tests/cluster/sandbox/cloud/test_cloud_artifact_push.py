@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 def push(store: Store, folder: Path, version: str = "vision/defects/1") -> "subprocess.Popen[str]":
     words = [sys.executable, "-m", "headway.cli.main", "artifact", "push", str(folder), version, "--bucket", BUCKET]
-    environment = {**os.environ, "HEADWAY_SANDBOX_HOME": str(store.layout.state)}
+    environment = {**os.environ, "HEADWAY_SANDBOX_HOME": str(store.layout.state), "HEADWAY_ENVIRONMENT": "sandbox"}
     return subprocess.Popen(words, cwd=PROJECT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
