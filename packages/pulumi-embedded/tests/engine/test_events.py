@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,35 @@ def test_secret_configuration_is_kept_out_of_texts_also_in_its_escaped_form() ->
     sink = Redactor(stream(events), ['p"ass word'])
     sink.diagnostic("info", 'plain p"ass word, escaped p\\"ass word')
     assert "ass word" not in "".join(events)
+
+
+def message(event: str) -> str:
+    return json.loads(event)["diagnosticEvent"]["message"].rstrip()
+
+
+KUBECONFIG = (
+    "apiVersion: v1\nkind: Config\nusers:\n- name: admin\n  user:\n    token: tok-4f1c9aa2\n    client-key-data: a2V5LW9mLWFkbWlu\n"
+)
+
+
+@pytest.mark.parametrize(
+    "held",
+    [KUBECONFIG, json.dumps({"kind": "Config", "users": [{"token": "tok-4f1c9aa2"}]}), {"kind": "Config", "token": "tok-4f1c9aa2"}],
+    ids=["yaml", "json", "structure"],
+)
+def test_a_secret_kubeconfig_hides_its_credentials_and_no_words_of_others(held: Any) -> None:
+    events: list[str] = []
+    sink = Redactor(stream(events), [])
+    sink.started(replace(UPDATE, new=resource(inputs={"kubeconfig": secret(held)})))
+    sink.diagnostic("error", "apiVersion: v1, kind: ConfigMap: refused for Bearer tok-4f1c9aa2")
+    assert message(events[-1]) == "apiVersion: v1, kind: ConfigMap: refused for Bearer [secret]"
+
+
+def test_a_line_of_a_secret_document_is_masked_as_a_whole() -> None:
+    events: list[str] = []
+    sink = Redactor(stream(events), ["-----BEGIN KEY-----\nMIIEvQIBADANBg+/==\n-----END KEY-----"])
+    sink.diagnostic("error", "cannot parse: MIIEvQIBADANBg+/==; that is all")
+    assert message(events[-1]) == "cannot parse: [secret]; that is all"
 
 
 def test_short_secrets_do_not_blot_out_ordinary_words() -> None:

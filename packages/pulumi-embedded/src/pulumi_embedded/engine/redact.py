@@ -1,10 +1,15 @@
-"""Keeps secrets out of texts that others wrote: a provider's error may quote a password, a program may print one."""
+"""Keeps secrets out of texts that others wrote: a provider's error may quote a password, a program may print one.
+
+A secret document, such as a kubeconfig, is more than its credentials: its type (`kind: Config`) is no secret, and must not blot out the words
+of others. So what a credential's key holds is searched for anywhere, and a line of a document as a whole only.
+"""
 
 import contextlib
 import json
+import re
 import threading
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from pulumi_embedded.engine.model import Events, PolicyEvent, Severity, StepEvent
@@ -12,6 +17,12 @@ from pulumi_embedded.engine.values import MASK, SECRET, SIGNATURE
 
 SHORTEST: Final = 4
 """Shorter secrets are not searched for: masking every `1` or `yes` would make texts unreadable and tell which value is secret."""
+
+TYPE_META: Final = frozenset({"apiVersion", "kind"})
+"""What Kubernetes calls the type of any object, in whatever secret it stands (TypeMeta of k8s.io/apimachinery)."""
+_CREDENTIAL: Final = re.compile(r"""(?:token|password|secret|key|key-data)["']?\s*:\s*["']?([^\s"',{}]{8,})""", re.IGNORECASE)
+"""Key and value of a credential in YAML or JSON: `token`, `password` and `client-key-data` are those of a kubeconfig that client-go tags
+with a datapolicy (tools/clientcmd/api/v1/types.go), the others those that people choose."""
 
 
 class Redactor:
@@ -22,6 +33,7 @@ class Redactor:
         self._lock = threading.Lock()
         self._known: set[str] = set()
         self._ordered: tuple[str, ...] = ()
+        self._lines: dict[str, re.Pattern[str]] = {}
         self._unread: deque[StepEvent] = deque()
         self._learn(secrets)
 
@@ -33,6 +45,9 @@ class Redactor:
         for secret in self._ordered:
             if secret in text:
                 text = text.replace(secret, MASK)
+        for line, alone in tuple(self._lines.items()):
+            if line in text:
+                text = alone.sub(MASK, text)
         return text
 
     def started(self, step: StepEvent) -> None:
@@ -68,11 +83,23 @@ class Redactor:
         self._learn(found)
 
     def _learn(self, secrets: Iterable[str]) -> None:
-        new = {form for secret in secrets if len(secret) >= SHORTEST for form in (secret, json.dumps(secret)[1:-1])}
-        if new - self._known:
+        known = set(secrets)
+        found = known | {value for secret in known for value in _CREDENTIAL.findall(secret)}
+        new = {form for secret in found if len(secret) >= SHORTEST for form in (secret, json.dumps(secret)[1:-1])}
+        lines = {form for secret in known for line in _lines(secret) for form in (line, json.dumps(line)[1:-1])}
+        if new - self._known or lines - self._lines.keys():
             with self._lock:
                 self._known |= new
                 self._ordered = tuple(sorted(self._known, key=lambda secret: (-len(secret), secret)))
+                self._lines = {**self._lines, **{line: re.compile(rf"(?<!\w){re.escape(line)}(?!\w)") for line in lines}}
+
+
+def _lines(secret: str) -> Iterator[str]:
+    """What may be quoted of a secret of several lines, without the words that say what it is."""
+    whole = secret.strip().splitlines()
+    for line in map(str.strip, whole if len(whole) > 1 else ()):
+        if len(line) > 2 * SHORTEST and line.partition(":")[0].strip("\"'- ") not in TYPE_META:
+            yield line
 
 
 def _collect(value: Any, found: set[str], *, inside: bool = False) -> None:
@@ -80,11 +107,11 @@ def _collect(value: Any, found: set[str], *, inside: bool = False) -> None:
         if value.get(SIGNATURE) == SECRET:
             _collect(value.get("value"), found, inside=True)
         else:
-            for inner in value.values():
-                _collect(inner, found, inside=inside)
+            for key, inner in value.items():
+                if not (inside and key in TYPE_META):
+                    _collect(inner, found, inside=inside)
     elif isinstance(value, list):
         for inner in value:
             _collect(inner, found, inside=inside)
     elif inside and isinstance(value, str):
         found.add(value)
-        found.update(line for line in value.splitlines() if len(line) > 2 * SHORTEST)
