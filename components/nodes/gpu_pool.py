@@ -195,13 +195,13 @@ def _repair(repair: Repair) -> aws.eks.NodeGroupNodeRepairConfigArgs:
 
 
 def _warm(pool: Pool) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:
-    """A node that is scaled in goes back to the warm pool, with the images on its root volume; of Bottlerocket EKS
-    takes none back. Source: EKS user guide, "Decrease latency ... using warm pools with managed node groups".
+    """A node that is scaled in goes back to the warm pool, with the images on its root volume. Source: EKS user guide,
+    "Decrease latency ... using warm pools with managed node groups".
     """
     if pool.warm is None:
         return None
     return aws.eks.NodeGroupWarmPoolConfigArgs(
         min_size=pool.warm.size,
         pool_state=_WARM_STATES[pool.warm.state],
-        reuse_on_scale_in=not pool.ami.family.startswith("BOTTLEROCKET"),
+        reuse_on_scale_in=True,
     )

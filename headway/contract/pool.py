@@ -99,10 +99,24 @@ class Pool(Part):
                     remedy="Name it once",
                 )
         yield from offering_problems(self.instance_types, self.zones)
+        yield from self._image_violations()
         yield from self._capacity_violations()
         yield from self._warm_violations()
         if not unknown:
             yield from self._hardware_violations()
+
+    def _image_violations(self) -> Iterator[Problem]:
+        if self.ami.family.startswith("BOTTLEROCKET"):
+            # EKS user guide, "Customize managed nodes with launch templates"; terraform-aws-modules/terraform-aws-eks#1729.
+            yield problem(
+                "image-reads-the-nodes-settings",
+                "ami",
+                "family",
+                value=self.ami.family,
+                fact="the pool asks for Bottlerocket, and the platform writes its nodes' settings for nodeadm, which is Amazon Linux's",
+                consequence="EKS refuses the node group: Bottlerocket reads TOML alone",
+                remedy="Leave family out",
+            )
 
     def _capacity_violations(self) -> Iterator[Problem]:
         if self.capacity.kind == "spot" and self.workload_class is not WorkloadClass.BATCH:

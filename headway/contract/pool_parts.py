@@ -188,7 +188,7 @@ class Ami(Part):
     """The node image."""
 
     family: Literal["AL2023_x86_64_NVIDIA", "BOTTLEROCKET_x86_64_NVIDIA"] = "AL2023_x86_64_NVIDIA"
-    """EKS's name for the image family."""
+    """EKS's name for the image family. Bottlerocket is refused: it reads no settings that the platform writes for nodes."""
     release: Annotated[str, Field(pattern=r"^1\.[0-9]{2}(\.[0-9]{1,3})?-(20[0-9]{6}|[0-9a-f]{8})$", examples=["1.36.2-20260714"])]
     """The pinned release, such as `1.36.2-20260714`; it fixes the driver."""
     driver: Annotated[str, Field(pattern=r"^[1-9][0-9]{2}(\.[0-9]{1,3}){1,2}$", examples=["580.159.03"])]

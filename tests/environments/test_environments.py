@@ -23,7 +23,7 @@ CHOICES: dict[str, dict[str, Any]] = {
         "repair": {"overrides": [{"reason": "NvidiaXID74Error", "action": "reboot", "wait": "5m"}], "parallel": 2},
         "update": {"strategy": "default", "max_unavailable": 2},
     },
-    "bottles": {"instance_types": ["g6.2xlarge"], "ami": {"family": "BOTTLEROCKET_x86_64_NVIDIA"}, "taints": [{"key": "team"}]},
+    "tainted": {"instance_types": ["g6.2xlarge"], "taints": [{"key": "team"}]},
 }
 """One pool for each choice that a pool offers and that no environment makes."""
 

@@ -250,11 +250,6 @@ def test_warm_nodes_wait_as_asked() -> None:
     assert "warmPoolConfig" not in group(pool())
 
 
-def test_eks_takes_no_bottlerocket_node_back_into_a_warm_pool() -> None:
-    ami = {"family": "BOTTLEROCKET_x86_64_NVIDIA", "release": "1.36.2-20260714", "driver": "580.159.03"}
-    assert group(pool(warm={"size": 1, "state": "running"}, ami=ami))["warmPoolConfig"]["reuseOnScaleIn"] is False
-
-
 def test_a_group_pins_its_image() -> None:
     found = group(pool())
     assert (found["amiType"], found["releaseVersion"], found["version"]) == ("AL2023_x86_64_NVIDIA", "1.36.2-20260714", "1.36")

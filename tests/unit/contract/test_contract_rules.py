@@ -325,6 +325,7 @@ POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("one-gpu-shape-a-pool", L4_POOL, {"instance_types/1": "g6.12xlarge"}, "instance_types[1]"),
     ("instance-type-offered-in-region", H100_POOL, {"zones": ["eu-west-1a"]}, "instance_types[0]"),
     ("efa-needs-a-device-plugin", H100_POOL, {"efa": True}, "efa"),
+    ("image-reads-the-nodes-settings", L4_POOL, {"ami/family": "BOTTLEROCKET_x86_64_NVIDIA"}, "ami.family"),
     ("gpu-nodes-do-not-hibernate", L4_POOL, {"warm": {"size": 1, "state": "hibernated"}}, "warm.state"),
     ("stopped-nodes-keep-no-instance-store", L4_POOL, {"warm": {"size": 1}}, "model_cache"),
     ("mig-needs-its-hardware", L4_POOL, {"sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}}, "sharing.mode"),

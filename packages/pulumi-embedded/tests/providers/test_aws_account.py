@@ -4,6 +4,7 @@ import json
 import multiprocessing
 import os
 import signal
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +233,29 @@ def test_a_secret_value_is_not_in_the_account(world: World, tmp_path: Path) -> N
 
 
 # -- changes
+
+
+MIME = 'MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: application/node.eks.aws\n\n{}\n\n--b--\n'
+TOML = "[settings.kubernetes]\nregistry-qps = 0\n"
+
+
+@pytest.mark.parametrize(
+    ("family", "user_data", "refused"),
+    [
+        ("AL2023_x86_64_NVIDIA", MIME, ""),
+        ("AL2023_x86_64_NVIDIA", TOML, "not in the MIME multipart format"),
+        ("BOTTLEROCKET_x86_64_NVIDIA", MIME, "not a TOML format that could be processed"),
+        ("BOTTLEROCKET_x86_64_NVIDIA", TOML, ""),
+    ],
+)
+def test_a_node_group_is_refused_whose_image_cannot_read_its_user_data(world: World, family: str, user_data: str, refused: str) -> None:
+    template = world.make("ec2/launchTemplate", "t", userData=b64encode(user_data.encode()).decode())
+    named: dict[str, Any] = {"amiType": family, "launchTemplate": {"id": template.id, "version": "1"}}
+    if not refused:
+        assert world.node_group(**named).outputs["amiType"] == family
+        return
+    with pytest.raises(ProviderError, match=f"Ec2LaunchTemplateInvalidConfiguration: User data was {refused}"):
+        world.node_group(**named)
 
 
 def test_a_launch_template_counts_versions_of_its_data_only(world: World) -> None:

@@ -7,10 +7,13 @@ Trap: node names are stable (group and ordinal), instances are not: a new AMI re
 its name, one after another, as a rolling update of the group does.
 """
 
+import base64
 import re
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from email import message_from_string
 from typing import Any
 
 from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError, ProviderStep
@@ -113,8 +116,11 @@ class NodeGroups(ObjectBackend):
                 f"(in {facts.region}; {elsewhere(foreign)})"
             )
         extra = {"version": version, "releaseVersion": facts.inputs.get("releaseVersion") or f"{version}.0-00000000"}
+        group = self._group(facts.inputs, "arn", facts.region, extra)
+        if refused := unread(group.ami_type, str(group.template.get("userData") or "")):
+            raise ProviderError(f"CREATE_FAILED: Ec2LaunchTemplateInvalidConfiguration: {refused}")
         # Refuse what cannot be simulated before anything is recorded.
-        self.make(self._group(facts.inputs, "arn", facts.region, extra), 1)
+        self.make(group, 1)
         return extra
 
     def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
@@ -237,6 +243,24 @@ class NodeGroups(ObjectBackend):
                 f"InvalidRequestException: launchTemplate.version: {found.id} has no version {asked}; it has {', '.join(versions)}"
             )
         return found.id, version, versions[version]
+
+
+def unread(ami_type: str, user_data: str) -> str:
+    """Why EKS cannot merge a template's user data, in base64, with its own; empty where it can.
+
+    Source: EKS user guide, "Customize managed nodes with launch templates", "Amazon EC2 user data"; the words are those of
+    terraform-aws-modules/terraform-aws-eks#1729 and aws-ia/terraform-aws-eks-blueprints#843.
+    """
+    text = base64.b64decode(user_data).decode(errors="replace")
+    if not text or ami_type.startswith("WINDOWS"):
+        return ""
+    if not ami_type.startswith("BOTTLEROCKET"):
+        return "" if message_from_string(text).is_multipart() else "User data was not in the MIME multipart format."
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return "User data was not a TOML format that could be processed."
+    return ""
 
 
 def _answers(template: AccountObject, by: str, value: str) -> bool:
