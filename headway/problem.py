@@ -108,7 +108,7 @@ class Exit(IntEnum):
     BUSY = 4
     """Another command holds the lock."""
     ROLLED_BACK = 5
-    """A release was carried out and its evidence, or a person, sent it back. Users are where they were."""
+    """A release was carried out and its evidence, a person, or the end of its time sent it back. Users are where they were."""
     UNDER_WAY = 6
     """A release is under way: neither promoted nor rolled back yet."""
     INTERRUPTED = 130

@@ -1,9 +1,9 @@
 """`headway release`: begin a release, watch it, hold it, end it, and read what became of it.
 
 Whoever starts a release drives it, until it is over; any other terminal may look and ask. Exit codes: 0 promoted, 5
-rolled back, 1 refused, 4 driven by another runner, 6 under way. A wish is an event in the ledger, which the runner
-reads within a second or two; only `rollback` also patches the live route itself, since users should not wait for
-anybody.
+rolled back or out of time, 1 refused, 4 driven by another runner, 6 under way. A wish is an event in the ledger, which
+the runner reads within a second or two; only `rollback` also patches the live route itself, since users should not wait
+for anybody.
 """
 
 import contextlib

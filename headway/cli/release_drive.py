@@ -165,5 +165,11 @@ def running(here: "ServicePlace") -> "RolloutState":
 def code(rollout: "RolloutState") -> Exit:
     from headway.release.driver.event_kinds import ReleaseOutcome
 
-    codes = {ReleaseOutcome.PROMOTED: Exit.OK, ReleaseOutcome.ROLLED_BACK: Exit.ROLLED_BACK, ReleaseOutcome.REFUSED: Exit.REFUSED}
+    back, refused = Exit.ROLLED_BACK, Exit.REFUSED
+    codes = {
+        ReleaseOutcome.PROMOTED: Exit.OK,
+        ReleaseOutcome.ROLLED_BACK: back,
+        ReleaseOutcome.OUT_OF_TIME: back,
+        ReleaseOutcome.REFUSED: refused,
+    }
     return codes[rollout.outcome] if rollout.outcome else Exit.UNDER_WAY

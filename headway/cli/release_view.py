@@ -30,7 +30,12 @@ LAST_LINES = 7
 _MOST_SHOWN = 9999
 _LONG_NUMBER = 1_000_000
 _COLOURS = {"FAIL": "red", "PASS": "green", "CONTINUE": "default", "NO_DATA": "yellow"}
-_OUTCOMES = {ReleaseOutcome.PROMOTED: "green", ReleaseOutcome.ROLLED_BACK: "red", ReleaseOutcome.REFUSED: "yellow"}
+_OUTCOMES = {
+    ReleaseOutcome.PROMOTED: "green",
+    ReleaseOutcome.ROLLED_BACK: "red",
+    ReleaseOutcome.OUT_OF_TIME: "yellow",
+    ReleaseOutcome.REFUSED: "yellow",
+}
 
 
 def _console() -> Console:

@@ -172,7 +172,7 @@ class Rollout(Part):
     bake: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("1h")
     """Time at 100 % during which the old release stays warm; slow memory leaks show here."""
     at_most: Annotated[Duration, between(_MINUTES("30m"), Duration.parse("30d"))] = Duration.parse("1d")
-    """Longest time from start to full traffic, holds included; then the release is rolled back. Not for `ab`, which a person ends."""
+    """Longest time from start to full traffic, holds included; then traffic goes back, and the release is `out of time`. Not for `ab`, which a person ends."""
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD
     """What happens when a step's time is over without a verdict."""
     blind_at_most: Annotated[Duration, between(_MINUTES("1m"), Duration.parse("24h"))] = _MINUTES("15m")

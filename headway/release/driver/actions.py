@@ -168,7 +168,8 @@ def _way_back(rollout: RolloutState) -> DriverAction:
         return IntendSplit(safe)
     if not rollout.settled and not rollout.unreconciled:
         return ApplyStack(safe)
-    return EndRelease(ReleaseOutcome.ROLLED_BACK if rollout.was_deployed else ReleaseOutcome.REFUSED, reason)
+    back = ReleaseOutcome.OUT_OF_TIME if rollout.failing.kind == "time" else ReleaseOutcome.ROLLED_BACK
+    return EndRelease(back if rollout.was_deployed else ReleaseOutcome.REFUSED, reason)
 
 
 def _won(rollout: RolloutState) -> str:

@@ -67,5 +67,7 @@ class ReleaseOutcome(StrEnum):
 
     PROMOTED = "promoted"
     ROLLED_BACK = "rolled back"
+    OUT_OF_TIME = "out of time"
+    """Means traffic went back because a time was over; nothing was shown against the version."""
     REFUSED = "refused"
     """Means it never got as far as being deployed."""

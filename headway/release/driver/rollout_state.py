@@ -13,6 +13,7 @@ from typing import Any
 from headway.ledger.events import Event, unreadable
 from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
+from headway.release.gate.reasons import OUT_OF_TIME
 from headway.release.plan import RolloutPlan, StepKind
 
 _KINDS = frozenset(kind.value for kind in EventKind)
@@ -20,8 +21,8 @@ _KINDS = frozenset(kind.value for kind in EventKind)
 
 @dataclass(frozen=True, kw_only=True)
 class RolloutFailure:
-    """Why traffic goes back, since which event, and what was asked or found. `kind` says who decided: the gate, a
-    person, a step."""
+    """Why traffic goes back, since which event, and what was asked or found. `kind` says who decided: the gate by
+    its evidence, a time that was over, a person, a step."""
 
     number: int
     time: str
@@ -277,7 +278,8 @@ def _told(rollout: RolloutState, event: Event) -> RolloutState:
                 compared=rollout.compared.union((body["raw"].get("answers") or {}).get("compared", ())),
             )
             failed = body["decision"]["phase"] == "rolled back" and not rollout.failing
-            found = RolloutFailure(number=event.number, time=event.time, kind="gate", reason=body["decision"]["sentence"])
+            kind = "time" if body["decision"]["reason"] in OUT_OF_TIME else "gate"
+            found = RolloutFailure(number=event.number, time=event.time, kind=kind, reason=body["decision"]["sentence"])
             return replace(seen, failing=found) if failed else seen
         case EventKind.DUE:
             return replace(rollout, due=True)

@@ -62,6 +62,7 @@ class Effect(Enum):
 
     NONE = "nothing changes any more"
     ROLL_BACK = "all traffic goes back to the stable version, for good"
+    GIVE_UP = "all traffic goes back, because a time is over; nothing was shown against the new version"
     STEP_BACK = "traffic goes back to the last weight with evidence"
     HOLD = "the weight stays"
     ADVANCE = "traffic grows, or the rollout ends well"
@@ -104,11 +105,15 @@ REASONS: tuple[ReasonRow, ...] = (
     ReasonRow(Reason.FAILED_QUEUE, Effect.ROLL_BACK, "Requests wait in the queue for longer than the policy tolerates."),
     ReasonRow(Reason.FAILED_COST, Effect.ROLL_BACK, "A request costs more GPU time than the policy tolerates."),
     # Failures by the clock.
-    ReasonRow(Reason.OUT_OF_TIME, Effect.ROLL_BACK, "The rollout has taken longer than its policy allows."),
+    ReasonRow(
+        Reason.OUT_OF_TIME,
+        Effect.GIVE_UP,
+        "The rollout has taken longer than its policy allows. Nothing was shown against the new version; all traffic goes back.",
+    ),
     ReasonRow(
         Reason.ROLLED_BACK_INCONCLUSIVE,
-        Effect.ROLL_BACK,
-        "The time of this step is over without proof, and the policy says to roll back.",
+        Effect.GIVE_UP,
+        "The time of this step is over without proof for or against the new version, and the policy says to roll back.",
     ),
     ReasonRow(
         Reason.BLIND_TOO_LONG, Effect.STEP_BACK, "There has been no data for too long. Traffic goes back to the last weight with evidence."
@@ -183,6 +188,9 @@ REASONS: tuple[ReasonRow, ...] = (
 )
 """First reason first. GATHERING is left where nothing else holds."""
 
+OUT_OF_TIME = frozenset(row.reason.name for row in REASONS if row.effect is Effect.GIVE_UP)
+"""Names of the reasons that end a rollout without evidence against it."""
+
 SENTENCES: Mapping[Reason, str] = MappingProxyType({row.reason: row.sentence for row in REASONS})
 
 
@@ -196,9 +204,9 @@ def first_reason(conditions: Mapping[Reason, Bools], rollouts: int) -> Ints:
 
 
 def rolls_back(conditions: Mapping[Reason, Bools], rollouts: int) -> Bools:
-    """Where a condition holds whose reason rolls a rollout back."""
+    """Where a condition holds whose reason sends all traffic back."""
     failed = np.zeros(rollouts, dtype=bool)
     for row in REASONS:
-        if row.effect is Effect.ROLL_BACK and row.reason in conditions:
+        if row.effect in (Effect.ROLL_BACK, Effect.GIVE_UP) and row.reason in conditions:
             failed = failed | conditions[row.reason]
     return failed

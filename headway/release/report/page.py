@@ -32,7 +32,12 @@ _SIGNALS: Mapping[str, str] = {
     "share": "This signal tells whether the new version receives the share of requests that it should. It never rolls back; while the share "
     "is wrong, no tick counts as evidence. Where users are divided it says nothing, because a few users may make most requests.",
 }
-_TONES = {ReleaseOutcome.PROMOTED: "good", ReleaseOutcome.ROLLED_BACK: "bad", ReleaseOutcome.REFUSED: "warn"}
+_TONES = {
+    ReleaseOutcome.PROMOTED: "good",
+    ReleaseOutcome.ROLLED_BACK: "bad",
+    ReleaseOutcome.OUT_OF_TIME: "warn",
+    ReleaseOutcome.REFUSED: "warn",
+}
 
 
 @dataclass(frozen=True, kw_only=True)

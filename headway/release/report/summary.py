@@ -14,7 +14,7 @@ from headway.release.report.page import about
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """File that a GitHub step's Markdown goes to (GitHub Actions, workflow commands)."""
-_MARKS = {ReleaseOutcome.PROMOTED: "✅", ReleaseOutcome.ROLLED_BACK: "⛔", ReleaseOutcome.REFUSED: "⚠️"}
+_MARKS = {ReleaseOutcome.PROMOTED: "✅", ReleaseOutcome.ROLLED_BACK: "⛔", ReleaseOutcome.OUT_OF_TIME: "⌛", ReleaseOutcome.REFUSED: "⚠️"}
 _LAST = 6
 
 

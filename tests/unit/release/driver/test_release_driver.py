@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headway.cli.release_drive import code
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.environment.stacks import Violation
@@ -25,6 +26,7 @@ from headway.release.driver.rollout_state import RolloutState
 from headway.release.driver.start import GoldenTrial, StartOptions, begin
 from headway.release.driver.verify import recomputed
 from headway.release.messages import said
+from headway.release.messages import verdict as verdict_of
 from headway.release.plan import StepKind
 from headway.release.report import page
 from tests.unit.release_kill import Shelf, killed_at, promoting, walk
@@ -87,6 +89,15 @@ def test_a_healthy_release_climbs_every_weight_and_ends_as_the_only_one(scene: S
     assert weights(scene) == [0, 1, 5, 10, 25, 50, 100]
     assert scene.world.routed == {scene.release: 100}
     assert scene.service().stable == scene.release
+    assert verify(scene.store, CHAIN, "sandbox") == ()
+
+
+def test_a_release_whose_time_is_over_is_out_of_time_and_not_rolled_back(contract: Model) -> None:
+    scene = Scene.of(Shelf(), contract, at_most="30m", step_at_least="20m")
+    ended = scene.run()
+    assert (ended.outcome, code(ended)) == (ReleaseOutcome.OUT_OF_TIME, Exit.ROLLED_BACK)
+    assert verdict_of(ended).startswith("Out of time. The rollout has taken longer than its policy allows. Nothing was shown")
+    assert scene.world.routed == {scene.stable: 100}
     assert verify(scene.store, CHAIN, "sandbox") == ()
 
 

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -88,7 +89,7 @@ def test_rare_malformed_answers_take_nothing_back(share: float, worst: float):
     assert failed.mean() <= worst
 
 
-def taken_back(policy: GatePolicy, why: Reason, ticks: int = 60, every: int = 1, **flags: float) -> int | None:
+def taken_back(policy: GatePolicy, why: Reason, ticks: int = 60, every: int = 1, **flags: Any) -> int | None:
     """After how many ticks a version is rolled back for that reason. `flags` hold in every so many ticks."""
     one = gate(policy)
     decision: Decision = one.start()
