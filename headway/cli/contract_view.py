@@ -5,13 +5,13 @@ Owns wording and layout of `headway check` and `headway diff`; what they say com
 
 import sys
 from collections.abc import Sequence
-from textwrap import wrap
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
-from rich.text import Text
 
+from headway.cli.finding_view import print_findings
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import node_room
@@ -23,17 +23,17 @@ from headway.contract.difference import Difference
 from headway.contract.explanation import Line, written
 from headway.contract.model import Model
 from headway.contract.pool import Pool
-from headway.contract.reading.loader import CheckResult
-from headway.problem import Problem, ProblemLevel, shown
+from headway.contract.reading.loader import TENANT_FILE, CheckResult
+from headway.problem import Problem, shown
 
 SYSTEM_POOL_HINT = "--explain shows what is left, and what a lost node does"
 
 
-def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Problem]) -> None:
-    """The findings of `check`, file by file, then the verdict in a line."""
+def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Problem], stacks: str = "") -> None:
+    """The findings of `check`, place by place, then the verdict in a line; `stacks` is where the environment's files are, seen from here."""
     console = _console()
-    _print_findings(console, pool_findings, "stacks/")
-    _print_findings(console, result.findings, prefix)
+    print_findings(console, pool_findings, stacks)
+    print_findings(console, result.findings, prefix)
     errors = sum(finding.blocking for finding in (*result.findings, *pool_findings))
     warnings = len(result.findings) + len(pool_findings) - errors
     models = sum(len(each.models) for each in result.contracts)
@@ -45,31 +45,11 @@ def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Probl
         accepted = f"{_count(len(result.contracts), 'tenant')}, {_count(models, 'model')}"
         console.print(f"[bold green]accepted[/]: {accepted}" + (f", {_count(warnings, 'warning')}" if warnings else ""))
     for note in result.notes:
-        console.print(f"[dim]not checked: {note} (--environment NAME)[/]", soft_wrap=True)
+        console.print(f"[dim]not checked: {note} ({'correct the stack file first' if stacks else '--environment NAME'})[/]", soft_wrap=True)
     if result.left_out:
         console.print(
             f"[dim]not in this environment, for want of a stack file: {', '.join(map(escape, result.left_out))}[/]", soft_wrap=True
         )
-
-
-def _print_findings(console: Console, findings: Sequence[Problem], prefix: str) -> None:
-    file = ""
-    for finding in findings:
-        if finding.file != file:
-            file = finding.file
-            console.print(f"[bold]{escape(prefix + file)}[/]")
-        colour = "red" if finding.level is ProblemLevel.ERROR else "yellow"
-        head = Text("  ")
-        head.append(f"{finding.line}:{finding.column}" if finding.line else "-", style="dim")
-        head.append(f"  {finding.dotted}" if finding.path else "", style=f"bold {colour}")
-        head.append(f" = {finding.value_text}" if finding.value_text else "")
-        head.append(f"  {finding.level.value}: " if finding.level is ProblemLevel.WARNING else "  ", style=colour)
-        head.append(finding.rule, style="dim italic")
-        console.print(head, soft_wrap=True)
-        for text, style in zip(finding.sentences, ("", "dim", "green"), strict=True):
-            for line in wrap(text, max(40, console.width - 8)):
-                console.print(Text(f"      {line}", style=style), soft_wrap=True)
-        console.print()
 
 
 def _count(number: int, thing: str) -> str:
@@ -176,7 +156,7 @@ def print_explained(result: CheckResult, pools: Sequence[Pool] | None) -> None:
         lines = [
             Line(
                 ".".join(use.path[1:]),
-                f"{use.show(use.used)} of {use.show(use.limit)}",
+                f"{use.need} of {use.show(use.limit)}",
                 "; ".join(f"{line.what}: {line.why}" for line in use.lines),
             )
             for use in quota_use(each.tenant, each.models)
@@ -193,13 +173,17 @@ def difference_record(name: str, what: str, changes: Difference | None) -> dict[
     return {
         "contract": name,
         "what": what,
-        "release": changes.release if changes else what == "added",
+        "release": changes.release if changes else what == "added" and Path(name).name != TENANT_FILE,
         "changes": [
             {"path": change.dotted, "old": change.old, "new": change.new, "effect": change.effect, "release": change.release}
             for change in (changes.changes if changes else ())
         ],
         "moved": [{"what": moved.what, "old": moved.old, "new": moved.new} for moved in (changes.moved if changes else ())],
     }
+
+
+_ADDED = {False: "a new service, unless it has had its first release", True: "its namespace is made by the next update"}
+"""What an added contract becomes, by whether it is a tenant's: git does not know what was deployed."""
 
 
 def print_differences(found: Sequence[tuple[str, str, Difference | None]]) -> None:
@@ -209,7 +193,7 @@ def print_differences(found: Sequence[tuple[str, str, Difference | None]]) -> No
         console.print("no contract differs")
     for name, what, changes in found:
         if changes is None:
-            follow = "its first release is still to be made" if what == "added" else "everything that is its own goes with the next update"
+            follow = _ADDED[Path(name).name == TENANT_FILE] if what == "added" else "everything that is its own goes with the next update"
             console.print(f"[bold]{escape(name)}[/]: {what}; {follow}")
             continue
         verdict = "[yellow]a new release is needed[/]" if changes.release else "[green]in place, no new release[/]"

@@ -74,6 +74,7 @@ def check(
     from headway.cli.contract_view import environment_record, explained_record, print_explained, print_result, print_system_pool
     from headway.contract.report import as_json, as_sarif
 
+    path = _found(path)
     stacks, pools, pool_findings = _environment(environment, path)
     sums: tuple[Line, ...] = ()
     if environment and not pool_findings:
@@ -92,12 +93,19 @@ def check(
 
         _write(json.dumps(as_sarif(result.findings, VERSION, prefix), indent=2, ensure_ascii=False))
     else:
-        print_result(result, prefix, pool_findings)
+        print_result(result, prefix, pool_findings, _from_here(stacks) if environment else "")
         if sums:
             print_system_pool(sums, explain=explain)
         if explain:
             print_explained(result, pools)
     raise typer.Exit(Exit.OK if result.ok and not _blocked(pool_findings) else Exit.REFUSED)
+
+
+def _found(path: Path) -> Path:
+    """The folder of tenants where no other is named: the one here, else the checkout's. Raises UserError outside of a checkout."""
+    from headway.environment.checkout import find
+
+    return path if path != DEFAULT_FOLDER or path.exists() else find() / DEFAULT_FOLDER
 
 
 def accepted(path: Path, environment: str) -> bool:
@@ -106,7 +114,7 @@ def accepted(path: Path, environment: str) -> bool:
 
     stacks, pools, pool_findings = _environment(environment, path)
     result, prefix = _load(path, pools, None, environment, stacks)
-    print_result(result, prefix, pool_findings)
+    print_result(result, prefix, pool_findings, _from_here(stacks))
     return result.ok and not _blocked(pool_findings)
 
 
@@ -192,8 +200,13 @@ def _load(
     else:
         only = tenants_of(environment, stacks) if environment is not None else None
         result, root = load_tenants(target, pools, judge, only), target
-    prefix = os.path.relpath(root)
-    return result, "" if prefix == "." else Path(prefix).as_posix() + "/"
+    return result, _from_here(root)
+
+
+def _from_here(folder: Path) -> str:
+    """What to put before a name in the folder, so that it is found from the working folder."""
+    prefix = os.path.relpath(folder)
+    return "" if prefix == "." else Path(prefix).as_posix() + "/"
 
 
 def _system_room(environment: str, path: Path) -> "tuple[tuple[Line, ...], tuple[Problem, ...]]":
@@ -225,7 +238,7 @@ def _environment(environment: str | None, path: Path) -> "tuple[Path, tuple[Pool
             f"Use one of {', '.join(known)}." if known else "Describe an environment in stacks/ first.",
             Exit.USAGE,
         ) from None
-    return folder, pools, (*findings, *folder_missing(environment, folder, project / "tenants"))
+    return folder, None if _blocked(findings) else pools, (*findings, *folder_missing(environment, folder, project / "tenants"))
 
 
 def _write(text: str) -> None:
@@ -261,7 +274,7 @@ def diff(
             (new.name, _read(old, old.read_bytes() if old.is_file() else None), _read(new, new.read_bytes() if new.is_file() else None))
         ]
     else:
-        pairs = _against_git(old or DEFAULT_FOLDER, against)
+        pairs = _against_git(_found(old or DEFAULT_FOLDER), against)
     found: list[tuple[str, str, Difference | None]] = []
     for name, before, after in pairs:
         if before is None or after is None:

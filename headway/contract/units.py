@@ -146,6 +146,12 @@ class Bytes(Quantity):
     examples = ("14Gi", "512Mi", "98566144B")
 
     @property
+    def enough(self) -> str:
+        """The least whole number of the largest unit that has two figures and is not less, such as `1125Gi` for 1151700Mi."""
+        unit, size = max((each for each in self.units.items() if int(self) >= 10 * each[1]), key=lambda each: each[1], default=("B", 1))
+        return f"{-(-int(self) // size)}{unit}"
+
+    @property
     def kubernetes(self) -> str:
         """As a Kubernetes quantity, which knows no `B`."""
         return str(self).removesuffix("B")

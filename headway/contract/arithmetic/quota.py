@@ -30,8 +30,10 @@ class Use:
         return self.used <= self.limit
 
     @property
-    def text(self) -> str:
-        return f"{'.'.join(self.path)}: {self.show(self.used)} of {self.show(self.limit)}"
+    def need(self) -> str:
+        """What is used, for people: memory rounded up, so that it may be granted as it stands."""
+        used = self.show(self.used)
+        return used.enough if isinstance(used, Bytes) else str(used)
 
 
 def replicas_charged(model: Model) -> int:

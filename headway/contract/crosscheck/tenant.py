@@ -21,9 +21,9 @@ def quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
                 "quota-at-maximum-replicas",
                 *use.path,
                 value=use.show(use.limit),
-                fact=f"all models at their maximum need {use.show(use.used)}, and {use.show(use.limit)} are granted ({share})",
+                fact=f"all models at their maximum need {use.need}, and {use.show(use.limit)} are granted ({share})",
                 consequence="The namespace's quota would refuse new replicas in the middle of a load peak",
-                remedy=f"Grant {use.show(use.used)}, or lower max_replicas, warm_replicas or batch.max_replicas of a model",
+                remedy=f"Grant {use.need}, or lower max_replicas, warm_replicas or batch.max_replicas of a model",
             )
     if len(models) > MODELS_AT_MOST:
         yield problem(

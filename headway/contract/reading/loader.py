@@ -120,7 +120,7 @@ class _Loading:
     def result(self, contracts: list[TenantContracts], pools: Sequence[Pool] | None) -> CheckResult:
         notes: list[str] = []
         if pools is None:
-            notes.append("GPU pools were not given: placement, node size, drivers and the capacity for rollouts were not checked")
+            notes.append("placement, node size, drivers and the capacity for rollouts, because the GPU pools are not known")
         else:
             self._place(check_pools(contracts, pools))
         found = sorted(set(map(_without_secrets, self.findings)), key=lambda finding: finding.order)

@@ -4,7 +4,7 @@ The words for errors of form are in `wording`; contradictions bring their own fr
 chosen alternative of a union (`runtime.triton.models`), which is no key of the document and is taken out again here.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, cast
 
@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from headway.contract.part import Part
 from headway.contract.reading.document import Document
 from headway.contract.reading.fields import field_at, tags
-from headway.contract.reading.wording import WrongValue, kind_of, nearest, wrong_value
+from headway.contract.reading.wording import WrongValue, kind_of, meant_for, nearest, wrong_value
 from headway.problem import FieldPath, Problem, problem, shown
 
 P = TypeVar("P", bound=Part)
@@ -26,11 +26,18 @@ MOST_LOOKED_UP = 200
 def contract_from(document: Document, kind: type[P]) -> tuple[P | None, tuple[Problem, ...]]:
     """The contract in `document`, or everything that is wrong with it. Findings of the document itself are not repeated."""
     if document.findings:
-        return None, tuple(_errors(document, kind))
+        return None, _once(_errors(document, kind))
     try:
         return kind.model_validate(document.data), ()
     except ValidationError as error:
-        return None, tuple(_findings(document, kind, error))
+        return None, _once(_findings(document, kind, error))
+
+
+def _once(findings: Iterable[Problem]) -> tuple[Problem, ...]:
+    """Without the fields that are missing because they are written wrongly, which is told already."""
+    told = tuple(findings)
+    meant = {(each.path[:-1], each.remedy) for each in told if each.rule == "field-unknown"}
+    return tuple(e for e in told if e.rule != "field-missing" or (e.path[:-1], meant_for(str(e.path[-1]))) not in meant)
 
 
 def _errors(document: Document, kind: type[Part]) -> Iterator[Problem]:

@@ -140,8 +140,16 @@ LONGEST_WORD = 100
 
 def nearest(given: Any, choices: list[str], otherwise: str) -> str:
     """A remedy: the choice that `given` is a misspelling of, or `otherwise`."""
-    near = difflib.get_close_matches(str(given), choices, 1) if len(str(given)) <= LONGEST_WORD else []
-    return f"Did you mean {near[0]}?" if near else otherwise
+    word = str(given).lower()
+    if len(word) > LONGEST_WORD:
+        return otherwise
+    near = [choice for choice in choices if word and choice.lower().startswith(word)] or difflib.get_close_matches(word, choices, 1)
+    return meant_for(" or ".join(near)) if near else otherwise
+
+
+def meant_for(choice: str) -> str:
+    """The remedy for a misspelling of `choice`."""
+    return f"Did you mean {choice}?"
 
 
 def _missing(wrong: WrongValue) -> Wording:

@@ -247,6 +247,52 @@ def test_an_empty_folder_is_not_called_accepted(folder: Path) -> None:
     assert "nothing to check" in run("check").stdout
 
 
+def test_check_and_diff_find_the_tenants_of_the_checkout_around_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder, "tenants/vision/tenant.yaml", VISION)
+    (folder / "Pulumi.yaml").write_text("name: headway\n")
+    monkeypatch.chdir(folder / "tenants" / "vision")
+    assert "accepted: 1 tenant" in run("check").stdout
+
+
+@pytest.mark.parametrize("command", ["check", "diff"])
+def test_outside_a_checkout_it_is_said_where_one_stands(folder: Path, command: str) -> None:
+    refused = run(command).exception
+    assert isinstance(refused, UserError)
+    assert (refused.fact, refused.exit) == (f"{folder} is not inside a checkout of Headway.", 2)
+
+
+def test_a_finding_stands_below_a_place_that_opens_and_shows_its_line(folder: Path) -> None:
+    write(folder, "tenants/vision/tenant.yaml", VISION)
+    file = write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"workload_class": "latenzy"}))
+    number = file.read_text().splitlines().index("workload_class: latenzy") + 1
+    shown = run("check").stdout
+    assert f"tenants/vision/defects.yaml:{number}:1  workload_class = latenzy  value-not-legal\n" in shown
+    assert f"  {number} | workload_class: latenzy\n  {' ' * len(str(number))} | ^\n" in shown
+
+
+def test_a_line_that_holds_a_secret_is_not_shown(folder: Path) -> None:
+    write(folder, "tenants/vision/tenant.yaml", VISION)
+    text = yaml.safe_dump(DEFECTS, sort_keys=False).replace("contract: model/v1\n", "contract: model/v7  # api_key: hunter2\n")
+    (folder / "tenants/vision/defects.yaml").write_text(text)
+    shown = run("check").stdout
+    assert "contract = model/v7" in shown and "hunter2" not in shown
+
+
+def test_a_bad_line_in_a_pool_is_the_only_finding(folder: Path) -> None:
+    lab(folder, "single")
+    pools = [{"name": "l4", "instance_typs": ["g6.12xlarge"]}]
+    account = {"id": "111111111111", "region": "us-west-2"}
+    write(
+        folder,
+        "stacks/Pulumi.lab-cluster.yaml",
+        {"config": {"headway:account": account, "headway:network": {"nat": "single"}, "headway:pools": pools}},
+    )
+    shown = run("check", "--environment", "lab").stdout
+    assert "stacks/Pulumi.lab-cluster.yaml:" in shown and "pools[0].instance_typs" in shown
+    assert "pool-offers-the-envelope" not in shown
+    assert "because the GPU pools are not known (correct the stack file first)" in shown
+
+
 def git(folder: Path, *arguments: str) -> None:
     subprocess.run(
         ["git", "-C", str(folder), "-c", "user.name=t", "-c", "user.email=t@example.com", *arguments], check=True, capture_output=True
@@ -263,10 +309,13 @@ def test_diff_compares_the_working_tree_with_git(folder: Path) -> None:
     assert "no contract differs" in run("diff").stdout
     write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"batching/max_delay": "5ms", "scaling/max_replicas": 5}))
     write(folder, "tenants/vision/fresh.yaml", changed(DEFECTS, {"name": "fresh"}))
+    write(folder, "tenants/other/tenant.yaml", changed(VISION, {"name": "other"}))
     (folder / "tenants/vision/old.yaml").unlink()
     record = {each["contract"]: each for each in json.loads(run("diff", "-o", "json").stdout)}
     assert record["tenants/vision/fresh.yaml"]["what"] == "added"
     assert record["tenants/vision/old.yaml"]["what"] == "removed"
+    assert (record["tenants/vision/fresh.yaml"]["release"], record["tenants/other/tenant.yaml"]["release"]) == (True, False)
+    assert "tenants/other/tenant.yaml: added; its namespace is made by the next update" in run("diff").stdout
     changes = {each["path"]: each for each in record["tenants/vision/defects.yaml"]["changes"]}
     assert changes["batching.max_delay"]["release"] is True
     assert (changes["batching.max_delay"]["old"], changes["batching.max_delay"]["new"]) == ("2ms", "5ms")

@@ -117,6 +117,23 @@ def test_a_misspelt_field_is_told_its_name(load: Callable[..., CheckResult]) -> 
     assert "warm_replicas" in rules(result)["field-unknown"].remedy
 
 
+def test_a_misspelt_field_is_not_missing_besides(load: Callable[..., CheckResult]) -> None:
+    result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"workload_class": GONE, "workload_clas": "latency"})})
+    assert [finding.rule for finding in result.findings if finding.level is ProblemLevel.ERROR] == ["field-unknown"]
+
+
+def test_a_beginning_is_taken_for_all_that_begin_so(load: Callable[..., CheckResult]) -> None:
+    result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"envelope/gpu/accelerator": "a100"})})
+    assert rules(result)["value-not-legal"].remedy == "Did you mean a100-40gb or a100-80gb?"
+
+
+def test_memory_beyond_a_quota_is_told_in_the_quotas_unit(load: Callable[..., CheckResult]) -> None:
+    result = load({**SAMPLES, "vision/tenant": changed(VISION, {"quota/gpu_memory": "100Gi"})})
+    found = rules(result)["quota-at-maximum-replicas"]
+    assert "at their maximum need 186Gi, and 100Gi are granted" in found.fact
+    assert found.remedy.startswith("Grant 186Gi, or ")
+
+
 def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[..., CheckResult]) -> None:
     result = load({**SAMPLES, "vision/defects": changed(DEFECTS, {"artifact/version": 1.1})})
     assert rules(result)["value-wrong-type"].remedy == 'Put it in quotes: "1.1"'
@@ -297,7 +314,7 @@ def test_a_tenant_has_at_most_25_models(load: Callable[..., CheckResult]) -> Non
 def test_without_pools_it_says_what_it_did_not_check(load: Callable[..., CheckResult]) -> None:
     result = load(SAMPLES, pools=None)
     assert result.ok
-    assert any("pools were not given" in note for note in result.notes)
+    assert any("the GPU pools are not known" in note for note in result.notes)
     assert load(SAMPLES).notes == ()
 
 

@@ -80,6 +80,12 @@ def test_kubernetes_reads_bytes_and_cpu_as_they_are_shown() -> None:
     assert str(MilliCpu.parse("2000m")) == "2"
 
 
+@pytest.mark.parametrize(("text", "enough"), [("1151700Mi", "1125Gi"), ("9728Mi", "9728Mi"), ("10Gi", "10Gi"), ("3B", "3B")])
+def test_memory_that_is_enough_is_rounded_up_to_two_figures_or_more(text: str, enough: str) -> None:
+    assert Bytes.parse(text).enough == enough
+    assert Bytes.parse(enough) >= Bytes.parse(text)
+
+
 def test_whole_seconds_never_promise_less_time_than_was_written() -> None:
     assert Duration.parse("1500ms").whole_seconds == 2
     assert Duration.parse("2s").whole_seconds == 2
