@@ -30,6 +30,7 @@ _ONLINE = (
     "quotas",
     "offerings",
     "add-on-versions",
+    "endpoints",
     "reservations",
     "certificate",
     "images",

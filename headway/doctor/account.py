@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
 from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
+from headway.doctor.endpoints import EndpointFacts, judge_endpoints
 from headway.doctor.quotas import ServiceQuota, judge_quotas
 from headway.problem import Problem, ProblemLevel
 
@@ -62,6 +63,8 @@ class AccountFacts:
     """Instance types by zone."""
     addons: Mapping[str, frozenset[str]] | Unanswered
     """Versions of EKS add-ons that the cluster's Kubernetes version is offered, by add-on."""
+    endpoints: Mapping[str, EndpointFacts] | Unanswered
+    """By the endpoint's name in the stack file."""
     reservations: Mapping[str, ReservationFacts] | Unanswered
 
 
@@ -85,6 +88,7 @@ def judge(
         judge_quotas(layer, facts.quotas),
         _offerings(layer, facts.offerings),
         _addons(facts.addons, _installed(layer, addons), kubernetes),
+        judge_endpoints(layer, facts.endpoints),
         _reservations(layer, facts.reservations),
     )
 

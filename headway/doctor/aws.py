@@ -9,6 +9,7 @@ from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
 from headway.doctor.account import AccountFacts, Caller, ReservationFacts, roles_of
 from headway.doctor.check import Unanswered
+from headway.doctor.endpoints import EndpointFacts, kind, service_name
 from headway.doctor.quotas import ADDRESSES, GATEWAYS, NETWORKS, SERVICES, STORAGE, ServiceQuota, counted, needs
 from headway.environment.aws import Clients, pages
 from headway.wire import ENVIRONMENT
@@ -19,12 +20,13 @@ T = TypeVar("T")
 def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clients: Clients, environment: str = "") -> AccountFacts:
     """Everything at once; a question that is refused or not answered says why. What is tagged with `environment` is its own, and
     not in others' use."""
-    with ThreadPoolExecutor(max_workers=6, thread_name_prefix="doctor") as pool:
+    with ThreadPoolExecutor(max_workers=7, thread_name_prefix="doctor") as pool:
         caller = pool.submit(_answer, lambda: _caller(clients))
         roles = pool.submit(_answer, lambda: _roles(layer, clients))
         quotas = pool.submit(_answer, lambda: _quotas(layer, clients, environment))
         offerings = pool.submit(_answer, lambda: _offerings(layer, clients))
         offered = pool.submit(_answer, lambda: _addons(addons, kubernetes, clients))
+        endpoints = pool.submit(_answer, lambda: _endpoints(layer, clients))
         reservations = pool.submit(_answer, lambda: _reservations(layer, clients))
         return AccountFacts(
             caller=caller.result(),
@@ -32,6 +34,7 @@ def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clie
             quotas=quotas.result(),
             offerings=offerings.result(),
             addons=offered.result(),
+            endpoints=endpoints.result(),
             reservations=reservations.result(),
         )
 
@@ -115,6 +118,17 @@ def _addons(names: Iterable[str], kubernetes: str, clients: Clients) -> Mapping[
         if each["addonName"] in wanted:
             offered[each["addonName"]] = frozenset(version["addonVersion"] for version in each["addonVersions"])
     return offered
+
+
+def _endpoints(layer: Described, clients: Clients) -> Mapping[str, EndpointFacts]:
+    names = {service_name(layer.region, endpoint): endpoint for endpoint in layer.endpoints}
+    # By a filter: asked by name, EC2 refuses all of them for one that the region lacks.
+    asked = {"Filters": [{"Name": "service-name", "Values": sorted(names)}]}
+    return {
+        names[each["ServiceName"]]: EndpointFacts(frozenset(each["AvailabilityZones"]), each["VpcEndpointPolicySupported"])
+        for each in (pages(clients("ec2"), "describe_vpc_endpoint_services", "ServiceDetails", **asked) if names else ())
+        if kind(names[each["ServiceName"]]) in {offered["ServiceType"] for offered in each["ServiceType"]}
+    }
 
 
 def _reservations(layer: Described, clients: Clients) -> Mapping[str, ReservationFacts]:

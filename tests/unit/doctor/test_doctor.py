@@ -22,6 +22,7 @@ from headway.contract.pool_parts import Reservation
 from headway.doctor.account import SCALING_ROLE, SPOT_ROLE, AccountFacts, Caller, ReservationFacts, judge
 from headway.doctor.aws import account_facts
 from headway.doctor.check import CheckState, DoctorResult, Unanswered
+from headway.doctor.endpoints import EndpointFacts
 from headway.doctor.quotas import ADDRESSES, GATEWAYS, NETWORKS, STORAGE, ServiceQuota, addresses, counted, needs, storage
 from headway.doctor.samples import judge_samples
 from headway.doctor.tools import judge_aws, judge_kubectl, judge_pulumi, version
@@ -51,6 +52,7 @@ WELL = AccountFacts(
     },
     offerings={zone: frozenset(t for p in (LAYER.system_pool, *LAYER.pools) for t in p.instance_types) for zone in LAYER.zones},
     addons={name: frozenset({pinned}) for name, pinned in ADDONS.items()},
+    endpoints={endpoint: EndpointFacts(frozenset(LAYER.zones), policy=True) for endpoint in LAYER.endpoints},
     reservations={},
 )
 
@@ -96,6 +98,18 @@ def test_an_account_that_has_everything_has_no_problem() -> None:
         ("quotas", {"quotas": {NETWORKS: ServiceQuota("VPCs per Region", 5, 5)}}, "VPCs per Region is 5, of which 5 are in use, and its"),
         ("quotas", {"quotas": {STORAGE: ServiceQuota("Storage for gp3 volumes, in TiB", 1)}}, "the root volumes of all nodes may take"),
         ("offerings", {"offerings": {LAYER.zones[0]: frozenset({"m7i.xlarge"})}}, f"{LAYER.zones[0]} offers none of g6.2xlarge"),
+        ("endpoints", {"endpoints": {}}, f"{LAYER.region} has no interface endpoint com.amazonaws.{LAYER.region}.eks-auth"),
+        ("endpoints", {"endpoints": {}}, f"{LAYER.region} has no gateway endpoint com.amazonaws.{LAYER.region}.s3"),
+        (
+            "endpoints",
+            {"endpoints": {"eks-auth": EndpointFacts(frozenset(LAYER.zones[:1]), policy=True)}},
+            f"com.amazonaws.{LAYER.region}.eks-auth is not in {', '.join(LAYER.zones[1:])}",
+        ),
+        (
+            "endpoints",
+            {"endpoints": {"eks-auth": EndpointFacts(frozenset(LAYER.zones), policy=False)}},
+            f"Endpoints of com.amazonaws.{LAYER.region}.eks-auth take no policy",
+        ),
         ("add-on-versions", {"addons": {"coredns": frozenset({"v1.0.0"})}}, "EKS does not offer version v1.14.2-eksbuild.4 of coredns"),
     ],
 )
@@ -296,6 +310,36 @@ def test_the_use_of_quotas_leaves_out_what_is_the_environments_own() -> None:
     assert quotas[GATEWAYS].name == "by default"
 
 
+def offered(endpoint: str, kind: str, zones: tuple[str, ...] = LAYER.zones, *, policy: bool = True) -> dict[str, Any]:
+    name = f"com.amazonaws.{LAYER.region}.{endpoint}"
+    return {
+        "ServiceName": name,
+        "ServiceType": [{"ServiceType": kind}],
+        "AvailabilityZones": [*zones],
+        "VpcEndpointPolicySupported": policy,
+    }
+
+
+def test_endpoints_are_read_of_the_kind_that_the_network_makes() -> None:
+    services = [
+        offered("eks-auth", "Interface", policy=False),
+        offered("s3", "Interface", policy=False),
+        offered("s3", "Gateway"),
+        offered("sts", "Gateway"),
+    ]
+    facts = asked(ec2=[("describe_vpc_endpoint_services", {"ServiceDetails": services})])
+    assert facts.endpoints == {
+        "eks-auth": EndpointFacts(frozenset(LAYER.zones), policy=False),
+        "s3": EndpointFacts(frozenset(LAYER.zones), policy=True),
+    }
+
+
+def test_the_gateway_of_a_network_without_a_zone_of_it_is_no_problem() -> None:
+    everywhere = {endpoint: EndpointFacts(frozenset(LAYER.zones), policy=True) for endpoint in LAYER.endpoints}
+    found = examined(replace(WELL, endpoints=everywhere | {"s3": EndpointFacts(frozenset(), policy=True)}))
+    assert found["endpoints"].state is CheckState.OK
+
+
 def test_one_refusal_hides_no_other_answer() -> None:
     facts = asked(sts=[("get_caller_identity", "ExpiredToken")])
     assert facts.caller == Unanswered("AWS refused GetCallerIdentity (ExpiredToken)")
@@ -341,5 +385,6 @@ def test_without_credentials_nothing_of_the_account_is_concluded(tmp_path: Path)
     ended = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
     assert ended.returncode == Exit.REFUSED, ended.stderr
     assert (
-        "? identity, administrator, service-linked-roles, quotas, offerings, add-on-versions: Not checked: there are no AWS" in ended.stdout
+        "? identity, administrator, service-linked-roles, quotas, offerings, add-on-versions, endpoints: Not checked: there are no AWS"
+        in ended.stdout
     )
