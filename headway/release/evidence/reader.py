@@ -288,14 +288,14 @@ class PrometheusEvidence:
 
     def _health(self, asking: _Asking, service: JudgedService, arms: ArmNames, absent: set[str], ticks: int) -> list[dict[str, Any]]:
         """By tick: what is said of the canary's pods. States are those at the end of the reading."""
-        nothing = {"ready": None, "restarts": 0, "out_of_memory": False, "fatal_gpu_error": False, "memory": None}
+        nothing = {"ready": None, "restarts": 0, "out_of_memory": False, "fatal_gpu_error": False, "memory": None, "control_memory": None}
         if arms.canary is None:
             return [dict(nothing) for _ in range(ticks)]
         canary, namespace = (arms.canary,), service.tenant
         ready = asking.vector(queries.of_pods(queries.READY, namespace, canary, 'condition="true"'))
         restarts = asking.rises(queries.of_pods(queries.RESTARTS, namespace, canary))
         killed = asking.vector(queries.of_pods(queries.TERMINATED, namespace, canary, f'reason="{queries.OUT_OF_MEMORY}"'))
-        memory = self._memory(asking, namespace, canary)
+        memory = self._memory(asking, namespace, arms)
         of_canary = [pods(queries.XID, namespace, canary) for pods in (queries.of_exported_pods, queries.of_pods)]
         xids = [one for selector in of_canary for one in asking.window(selector)]
         earlier = [one for selector in of_canary for one in asking.before(selector)] if xids else []
@@ -311,19 +311,25 @@ class PrometheusEvidence:
                     "restarts": int(sum(risen[place] for _, risen in restarts)),
                     "out_of_memory": any(one.samples[-1][1] == 1 for one in killed),
                     "fatal_gpu_error": bool(codes & FATAL_XIDS),
-                    "memory": max(memory, default=None),
+                    "memory": memory.get(arms.canary),
+                    "control_memory": memory.get(arms.baseline or "", memory.get(arms.stable)),
                 }
             )
         return health
 
-    def _memory(self, asking: _Asking, namespace: str, canary: tuple[str, ...]) -> list[float]:
+    def _memory(self, asking: _Asking, namespace: str, arms: ArmNames) -> dict[str, float]:
+        """The largest share in use over the GPUs of each arm of which one is known."""
+        shares: dict[str, float] = {}
         for selector in (queries.of_exported_pods, queries.of_pods):
-            used, free = (selector(name, namespace, canary) for name in (queries.MEMORY_USED, queries.MEMORY_FREE))
-            shares = [one.samples[-1][1] for one in asking.vector(f"{used} / ({used} + {free})")]
-            known = [share for share in shares if math.isfinite(share)]
-            if known:
-                return known
-        return []
+            used, free = (selector(name, namespace, arms.present) for name in (queries.MEMORY_USED, queries.MEMORY_FREE))
+            for one in asking.vector(f"{used} / ({used} + {free})"):
+                share = one.samples[-1][1]
+                for arm in arms.present:
+                    if math.isfinite(share) and queries.compiled_pods_of(arm).fullmatch(_pod(one.labels)):
+                        shares[arm] = max(share, shares.get(arm, 0.0))
+            if shares:
+                return shares
+        return shares
 
 
 def _pod(labels: Mapping[str, str]) -> str:

@@ -30,6 +30,7 @@ SHAPE: Mapping[str, str] = {
     "out_of_memory": "whether one of them was killed for memory",
     "fatal_gpu_error": "whether a GPU of the canary must be reset",
     "memory": "largest share of GPU memory in use over the canary's GPUs; null: unknown",
+    "control_memory": "the same of the baseline's, or else the stable version's; null, or absent in ledgers of before: unknown",
     "answers": "optional, from whoever asks golden requests: pairs, mismatches, invalid; and where both versions were asked labelled ones, "
     "each once in a release: labelled, only_canary_right, only_stable_right",
     "compared": "optional, where answers to copies are compared: pairs, mismatches; the times they are of; or why there are none",
@@ -119,6 +120,7 @@ def unanswered(
         "out_of_memory": False,
         "fatal_gpu_error": False,
         "memory": None,
+        "control_memory": None,
         "absent": [],
         "queries": list(queries),
         "endpoints": list(endpoints),
@@ -164,6 +166,7 @@ def tick(raw: RawReading, *, frozen: bool = False) -> Tick:
         out_of_memory=bool(raw["out_of_memory"]),
         fatal_gpu_error=bool(raw["fatal_gpu_error"]),
         memory=_known(raw["memory"]),
+        control_memory=_known(raw.get("control_memory")),
         capacity=_known(raw.get("room")),
         pairs=answers.get("pairs", 0),
         mismatches=answers.get("mismatches", 0),

@@ -134,13 +134,12 @@ class Comparison(Stateful):
         least = np.stack(list(proofs.values())).min(axis=0)
         undecided = unknown | ~np.stack([one.decided for one in self.latency.values()]).all(axis=0)
         error_proof = self.errors.proven(ladder.stage, ladder.counted_here)
-        full = self.gpu_memory.nearly_full() | self.gpu_memory.ramp()
         answers, copies = self.correctness, self.mirrored
         signals = {
             "latency": signal(mean, 1 / alpha["latency"], least, undecided),
             "errors": signal(self.errors.evidence(), 1 / alpha["errors"], error_proof, unknown),
             "correctness": signal(answers.evidence(), 1 / alpha["correctness"], answers.proven(), self.pairs == 0),
-            "memory": signal(np.where(full, 1.0, 0.0), 1.0, nothing, self.gpu_memory.known == 0),
+            "memory": signal(np.where(self.gpu_memory.beyond(), 1.0, 0.0), 1.0, nothing, self.gpu_memory.known == 0),
         }
         for name, process in self.faults().items():
             signals[name] = signal(process.value(), 1 / alpha[name], nothing, process.ticks == 0)

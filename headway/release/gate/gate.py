@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.release.gate.comparison import ComparedArms, Comparison, worst_evidence
-from headway.release.gate.decision import Decision, SignalResult, Verdict, verdicts
+from headway.release.gate.decision import Decision, Phase, SignalResult, Verdict, verdicts
 from headway.release.gate.evidence import LARGEST_GAIN, Stakes, of_a_tick, ticks_in
 from headway.release.gate.health import ReachTest, unreached
 from headway.release.gate.level import Saturation
@@ -48,6 +48,8 @@ class Judgement:
     """All is proven, but too few answers were compared or found alike."""
     saturating: Bools
     """All is proven, but the canary would be too busy at the next weight."""
+    memory_rising: Bools
+    """Nothing proves a leak, and nothing rules one out."""
     passed: Bools
     """Nothing that is judged keeps traffic from growing."""
 
@@ -121,12 +123,13 @@ class Gate(Comparison):
         same_version = seen.stable.plus(seen.baseline)
         self.compare(ComparedArms(judged, control, same_version, alike), stake, ladder)
         self.compare_answers(seen.answers, ~seen.over)
-        self.gpu_memory.observe(np.where(~seen.over, seen.memory, np.nan))
+        self.gpu_memory.observe(np.where(~seen.over, seen.memory, np.nan), seen.control_memory)
         self.saturation.observe(judged.busy, judged.total(), counted)
         self.catastrophe.observe(judged, same_version, ~seen.blind & ~seen.over)
         self.restarting.observe(seen.restarts, seen.answered & ~seen.over)
         signals = self.signals(ladder, clocked, seen.blind | wrong_share)
         proven, answers_pass = self.regression_ruled_out(signals), self.answers_pass(ladder)
+        memory_rising = self.gpu_memory.suspect() & ~seen.over
         saturating = proven & answers_pass & (self._use_at_next_weight(seen) > Saturation.LIMIT)
         return Judgement(
             signals=signals,
@@ -139,7 +142,8 @@ class Gate(Comparison):
             counted=counted,
             answers_missing=proven & ~answers_pass,
             saturating=saturating,
-            passed=proven & answers_pass & ~saturating,
+            memory_rising=memory_rising,
+            passed=proven & answers_pass & ~saturating & ~memory_rising,
         )
 
     def _decide(self, seen: Observation, judgement: Judgement) -> Move:
@@ -150,7 +154,7 @@ class Gate(Comparison):
         move = ladder.decide(
             passed=judgement.passed & judgement.clocked,
             worst=worst_evidence(judgement.signals),
-            usable=~seen.blind & ~judgement.wrong_share & ~seen.over & ~seen.idle,
+            usable=~seen.blind & ~judgement.wrong_share & ~seen.over & ~seen.idle & (seen.releasing | ~judgement.memory_rising),
             frozen=seen.frozen,
         )
         ladder.roll_back(move.failed)
@@ -173,6 +177,7 @@ class Gate(Comparison):
             Reason.GRACE: seen.releasing & judgement.in_grace,
             Reason.UNREACHED: judgement.unreached,
             Reason.SHARE_SETTLING: seen.releasing & ~judgement.clocked & ~self.ladder.inconclusive,
+            Reason.MEMORY_RISING: judgement.memory_rising & (still_open | (self.ladder.phase == Phase.BAKING)),
             Reason.UNANSWERED_GOLDEN: judgement.answers_missing & still_open,
             Reason.SATURATING: judgement.saturating & still_open,
         }

@@ -1,8 +1,9 @@
-"""GPU memory: nearly full, or rising steadily so that it will be soon.
+"""GPU memory beside the control's: beyond the contract's limit, or rising steadily so that it will be soon.
 
-A ramp is three windows in a row that each rise by more than several standard errors, each by about as much as the one before; an
-allocator's plateau and a single step are neither. Engines that reserve all memory at start are flat by design; watch the cache's
-use instead.
+That it is beyond the limit, and the control's is not, is measured and no estimate, so it takes nothing of the budget of false rollbacks.
+A ramp is three windows in a row in which memory rises above the control's by more than several standard errors, each time by about as
+much as the time before. No test tells a leak from an allocator that reaches its plateau slowly before the plateau is reached, so a ramp
+holds a version and takes nothing back. Engines that reserve all memory at start are flat by design; watch the cache's use instead.
 """
 
 import numpy as np
@@ -11,7 +12,9 @@ from headway.release.gate.evidence import ticks_in
 from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Bools, Floats
 
-_FULL_SCRAPES = 2
+_FULL_TICKS = 2
+_AS_FULL = 0.05
+"""Share of the memory by which the control may lie below the limit and still counts as just as full."""
 _WINDOWS = ((8, 3.5), (16, 3.0))
 """Ticks of a window, and as many minutes at least, and the standard errors by which each must rise."""
 _LIKE_THE_ONE_BEFORE = (0.85, 1.6)
@@ -20,30 +23,42 @@ _LARGEST_CORRELATION = 0.9
 
 
 class GpuMemoryUse(Stateful):
-    """The largest share in use over the canary's GPUs."""
+    """The largest share in use over the canary's GPUs, and over the control's."""
 
     def __init__(self, limit: float, tick_minutes: float, rollouts: int) -> None:
         self._limit, self._tick_minutes = limit, tick_minutes
         self._windows = [(max(ticks, ticks_in(ticks, tick_minutes)), sigmas) for ticks, sigmas in _WINDOWS]
-        self.full = np.zeros(rollouts, dtype=np.int64)
+        self.full, self.alone = np.zeros(rollouts, dtype=np.int64), np.zeros(rollouts, dtype=np.int64)
+        """Ticks in a row at the limit: while the control is not; while nobody knows of the control."""
         self.known = np.zeros(rollouts, dtype=np.int64)
+        """Ticks that are remembered, all with the control's memory or all without."""
+        self.compared = np.zeros(rollouts, dtype=bool)
+        self.latest = np.zeros(rollouts)
         self.recent = np.zeros((3 * self._windows[-1][0], rollouts))
-        """The latest ticks with a value, newest last."""
+        """What the canary had more than the control in the latest ticks with a value, newest last."""
 
-    def observe(self, used: Floats) -> None:
+    def observe(self, used: Floats, control: Floats) -> None:
         """Not-a-number is no value; it neither extends nor breaks anything."""
-        there = ~np.isnan(used)
-        value = np.where(there, used, 0.0)
-        self.full = np.where(there, np.where(value >= self._limit, self.full + 1, 0), self.full)
-        moved = np.concatenate([self.recent[1:], value[None]])
-        self.recent = np.where(there, moved, self.recent)
-        self.known = self.known + there
+        there, compared = ~np.isnan(used), ~np.isnan(control)
+        value, beside = np.where(there, used, 0.0), np.where(compared, control, 0.0)
+        at_limit = value >= self._limit
+        self.full = np.where(there & compared, np.where(at_limit & (beside < self._limit - _AS_FULL), self.full + 1, 0), self.full)
+        self.alone = np.where(there, np.where(at_limit & ~compared, self.alone + 1, 0), self.alone)
+        self.known = np.where(there & (compared != self.compared), 0, self.known) + there
+        self.compared = np.where(there, compared, self.compared)
+        self.recent = np.where(there, np.concatenate([self.recent[1:], (value - beside)[None]]), self.recent)
+        self.latest = np.where(there, value, self.latest)
 
-    def nearly_full(self) -> Bools:
-        return self.full >= _FULL_SCRAPES
+    def beyond(self) -> Bools:
+        """Whether memory is at its limit, and the control's is not."""
+        return self.full >= _FULL_TICKS
+
+    def suspect(self) -> Bools:
+        """Whether it may become a failure: a ramp, or a limit that is reached while nobody knows of the control."""
+        return ~self.beyond() & (self.ramp() | (self.alone >= _FULL_TICKS))
 
     def ramp(self) -> Bools:
-        """Whether memory rises steadily and will reach the limit within eight hours."""
+        """Whether memory rises steadily beside the control's, and will reach the limit within eight hours."""
         found = np.zeros(len(self.known), dtype=bool)
         for ticks, sigmas in self._windows:
             rises, errors = zip(*(self._rise(ticks, back) for back in (2, 1, 0)), strict=True)
@@ -51,7 +66,7 @@ class GpuMemoryUse(Stateful):
             for rise, error in zip(rises, errors, strict=True):
                 steady &= rise > sigmas * error
             per_minute = rises[2] / (ticks * self._tick_minutes)
-            soon = self.recent[-1] + per_minute * _AHEAD_MINUTES >= self._limit
+            soon = self.latest + per_minute * _AHEAD_MINUTES >= self._limit
             found |= steady & soon & (self.known >= 3 * ticks)
         return found
 

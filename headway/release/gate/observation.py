@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from headway.release.gate.decision import Phase
 from headway.release.gate.policy import GatePolicy
@@ -57,6 +58,7 @@ class Observation:
     restarts: Floats
     memory: Floats
     """Share of GPU memory in use; not-a-number where unknown."""
+    control_memory: Floats
     capacity: Floats
     """GPU seconds of a tick that the canary will have at the next weight; not-a-number where unknown."""
     answered: Bools
@@ -102,7 +104,8 @@ def read_tick(tick: Tick, shape: ArmShape, policy: GatePolicy, ladder: Ladder) -
         users=users,
         answers=_read_answers(tick, n),
         restarts=read_count(tick.restarts, n),
-        memory=_read_memory(tick, n),
+        memory=_read_memory(tick.memory, n),
+        control_memory=_read_memory(tick.control_memory, n),
         capacity=read_number(tick.capacity, n),
         answered=answered,
         ready=read_flag(tick.ready, n),
@@ -131,8 +134,8 @@ def _read_answers(tick: Tick, rollouts: int) -> AnswerCounts:
     )
 
 
-def _read_memory(tick: Tick, rollouts: int) -> Floats:
-    memory = read_number(tick.memory, rollouts)
+def _read_memory(value: ArrayLike, rollouts: int) -> Floats:
+    memory = read_number(value, rollouts)
     if (memory > 1).any():
         raise ValueError(f"memory is {np.nanmax(memory):g}. No GPU uses more than it has. Give the share in use, 0 to 1")
     return memory

@@ -33,6 +33,7 @@ class Reason(IntEnum):
     UNREACHED = 22
     SATURATING = 20
     UNANSWERED_GOLDEN = 21
+    MEMORY_RISING = 23
     FROZEN = 13
     INCONCLUSIVE = 14
     PROVEN = 15
@@ -98,7 +99,7 @@ REASONS: tuple[ReasonRow, ...] = (
         "The new version gives answers that are empty, are no numbers, or do not match their schema, more often than once in a thousand.",
     ),
     # Failures by evidence.
-    ReasonRow(Reason.FAILED_MEMORY, Effect.ROLL_BACK, "The GPU memory of the new version is nearly full, or will be soon."),
+    ReasonRow(Reason.FAILED_MEMORY, Effect.ROLL_BACK, "The GPU memory of the new version is at its limit, and the control's is not."),
     ReasonRow(Reason.FAILED_CORRECTNESS, Effect.ROLL_BACK, "More answers differ from the expected ones than the policy tolerates."),
     ReasonRow(Reason.FAILED_ERRORS, Effect.ROLL_BACK, "More requests fail than the policy tolerates."),
     ReasonRow(Reason.FAILED_LATENCY, Effect.ROLL_BACK, "Requests are slower than the policy tolerates."),
@@ -153,7 +154,13 @@ REASONS: tuple[ReasonRow, ...] = (
         Effect.HOLD,
         "The weight was changed, and the share of requests has not followed yet. These ticks do not count as evidence.",
     ),
-    # The evidence is in favour, and something else holds the weight.
+    # Something else than the evidence holds the weight.
+    ReasonRow(
+        Reason.MEMORY_RISING,
+        Effect.HOLD,
+        "The GPU memory of the new version rises beside the control's, or is at its limit while the control's is not known. A leak and an "
+        "allocator that is still growing look the same, so the weight stays. Look at the pods' memory.",
+    ),
     ReasonRow(
         Reason.UNANSWERED_GOLDEN,
         Effect.HOLD,

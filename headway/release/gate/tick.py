@@ -61,6 +61,8 @@ class Tick:
     """Whether a GPU of the canary reported an error after which it must be reset."""
     memory: ArrayLike = float("nan")
     """Largest share of GPU memory in use over the canary's GPUs; not-a-number where unknown."""
+    control_memory: ArrayLike = float("nan")
+    """The same of the control's: the baseline where there is one, else the stable version."""
     capacity: ArrayLike = float("nan")
     """GPU seconds of a tick that the canary will have at the next weight; not-a-number where unknown."""
     pairs: ArrayLike = 0

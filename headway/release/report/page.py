@@ -28,7 +28,7 @@ _SIGNALS: Mapping[str, str] = {
     "catastrophe": "This signal tells whether far more requests fail than of any healthy version, though the control's succeed.",
     "malformed": "This signal counts answers that are empty, no numbers or against their schema; one in a thousand is tolerated.",
     "restarts": "This signal counts minutes in which containers of the new version restarted; one a day is tolerated.",
-    "memory": "This signal fails when GPU memory is nearly full, or rises steadily towards its limit.",
+    "memory": "This signal fails when GPU memory is at its limit, and the control's is not. Where it rises towards it, the weight stays.",
     "share": "This signal tells whether the new version receives the share of requests that it should. It never rolls back; while the share "
     "is wrong, no tick counts as evidence. Where users are divided it says nothing, because a few users may make most requests.",
 }

@@ -192,12 +192,15 @@ def test_all_that_a_reading_knows_reaches_the_gate():
         "edges": shown.edges,
         "arms": shown.arms(0, {"m-r2": {"queued": 8.0, "busy": 3.0}}),
         "memory": 0.5,
+        "control_memory": 0.4,
         "room": 90.0,
         "answers": {"pairs": 7, "mismatches": 2, "invalid": 1, "labelled": 5, "only_canary_right": 3, "only_stable_right": 1},
     }
     seen = tick(raw)
     assert seen.canary is not None and seen.stable is not None
-    assert (seen.canary.queued, seen.canary.busy, seen.capacity, seen.memory) == (8.0, 3.0, 90.0, 0.5)
+    assert (seen.canary.queued, seen.canary.busy, seen.capacity) == (8.0, 3.0, 90.0)
+    assert (seen.memory, seen.control_memory) == (0.5, 0.4)
+    assert np.isnan(tick({key: value for key, value in raw.items() if key != "control_memory"}).control_memory), "a ledger of before"
     assert np.isnan(seen.stable.queued) and np.isnan(tick({**raw, "room": None}).capacity), "what nobody knows is not zero"
     assert (seen.pairs, seen.mismatches, seen.invalid_answers) == (7, 2, 1)
     assert (seen.labelled, seen.only_canary_right, seen.only_stable_right) == (5, 3, 1)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
 
@@ -28,6 +29,7 @@ class Fake:
     def __init__(self) -> None:
         self.answer: Answer = says(GOOD)
         self.asked: list[dict[str, str]] = []
+        self.query = ""
         self.url = ""
 
 
@@ -41,7 +43,7 @@ def running() -> Iterator[Fake]:
 
     class Server(Handler):
         def do_POST(self) -> None:
-            self.body()
+            fake.query = unquote_plus(f"{self.path} {self.body().decode()}")
             fake.asked.append({name.lower(): value for name, value in self.headers.items()})
             fake.answer(self)
 
@@ -150,6 +152,22 @@ def test_a_reading_never_raises_for_a_source_that_is_down(server: Fake) -> None:
     assert raw["answered"] is False
     assert "did not answer" in raw["reason"]
     assert "the answer is partial" in raw["reason"]
+
+
+@pytest.mark.parametrize(("baseline", "control"), [(None, 0.4), ("m-b1", 0.3)])
+def test_gpu_memory_is_read_of_the_new_version_and_of_its_control(server: Fake, baseline: str | None, control: float) -> None:
+    """The largest share of each arm; of the control's arms the baseline, which is as large and as old as the new version."""
+    used = {"m-r1-aaaaa-bbbbb": 0.4, "m-r1-aaaaa-ccccc": 0.2, "m-r2-aaaaa-bbbbb": 0.6, "m-r2-aaaaa-ccccc": 0.7, "m-b1-aaaaa-bbbbb": 0.3}
+    shown = [{"metric": {"exported_pod": pod}, "value": [60.0, str(share)]} for pod, share in used.items()]
+
+    def answer(handler: Handler) -> None:
+        found = [one for one in shown if one["metric"]["exported_pod"][:4] in server.query] if "FB_USED" in server.query else []
+        handler.reply(200, {"status": "success", "data": {"resultType": "vector", "result": found}})
+
+    server.answer = answer
+    arms = ArmNames(stable="m-r1", baseline=baseline, canary="m-r2")
+    raw = PrometheusEvidence([PrometheusEndpoint(url=server.url)]).read(JudgedService(tenant="t", model="m"), arms, TickWindow(0, 60))
+    assert (raw["answered"], raw["memory"], raw["control_memory"]) == (True, 0.7, control), raw["reason"]
 
 
 def test_a_login_is_sent_as_basic_authentication_and_never_shown(server: Fake, tmp_path: Path) -> None:

@@ -39,6 +39,8 @@ class SeededScenario:
     faults: float = 0.0
     """Probability of each kind of blind tick, and of a restart, in a tick."""
     mismatch: float = 0.001
+    control_grows: float = 0.004
+    """Share of its GPU memory a minute."""
     only_canary_right: float = 2.0
     promote: int = -1
     freeze: tuple[int, int] = (0, 0)
@@ -60,7 +62,7 @@ SCENARIOS = {
     "golden answers that differ": SeededScenario(policy=replace(_QUICK, golden=True, mirrored=0.01), mismatch=0.05, at=12),
     "no baseline": SeededScenario(policy=replace(_QUICK, baseline=False, mirror=0.0), faults=0.03),
     "promoted by a person": SeededScenario(promote=7),
-    "blue and green": SeededScenario(policy=GatePolicy(weights=(), bake_ticks=6)),
+    "blue and green": SeededScenario(policy=GatePolicy(weights=(), bake_ticks=6), control_grows=0.0),
 }
 
 
@@ -99,6 +101,7 @@ def _tick(rng: np.random.Generator, world: SeededScenario, decision: Decision, m
         freeze=world.freeze[0] <= minute < world.freeze[1],
         restarts=int(faults[3] and faults[4]),
         memory=0.5 + 0.004 * minute,
+        control_memory=0.5 + world.control_grows * minute,
         pairs=30,
         mismatches=int(rng.binomial(30, world.mismatch if changed else 0.001)),
         mirrored_pairs=40,

@@ -289,9 +289,27 @@ def test_one_restart_or_one_full_scrape_is_not_enough_to_fail(flags):
     assert run(gate(QUICK), 1, **flags)[-1].phase == Phase.RELEASING
 
 
-def test_memory_nearly_full_twice_is_a_failure():
-    assert [reason(d) for d in run(gate(QUICK), 5, memory=0.95)][-1] is Reason.FAILED_MEMORY
-    assert run(gate(QUICK), 5, memory=0.949)[-1].phase == Phase.RELEASING
+def test_memory_at_its_limit_twice_beside_a_control_with_room_is_a_failure():
+    assert [reason(d) for d in run(gate(QUICK), 5, memory=0.95, control_memory=0.8)][-1] is Reason.FAILED_MEMORY
+    assert run(gate(QUICK), 5, memory=0.949, control_memory=0.8)[-1].phase == Phase.RELEASING
+
+
+def test_memory_that_rises_holds_a_version_and_the_old_one_is_kept_for_it():
+    one = gate(dataclasses.replace(QUICK, bake_ticks=30))
+    decision, rising = run(one, 60, memory=0.5, control_memory=0.5)[-1], 0.5
+    assert decision.phase == Phase.BAKING
+    for _ in range(60):
+        rising += 0.004
+        decision = one.observe(tick(decision, memory=rising, control_memory=0.5))
+    assert (decision.phase, reason(decision)) == (Phase.BAKING, Reason.MEMORY_RISING)
+    for _ in range(60):
+        decision = one.observe(tick(decision, memory=rising, control_memory=0.5))
+    assert decision.phase == Phase.DONE
+
+
+def test_no_traffic_grows_while_memory_is_full_and_the_controls_unknown():
+    last = run(gate(QUICK), 30, memory=0.96)[-1]
+    assert (last.phase, reason(last), float(last.mirror)) == (Phase.RELEASING, Reason.MEMORY_RISING, 1.0)
 
 
 def test_the_first_ticks_of_a_canary_are_no_evidence():

@@ -98,42 +98,75 @@ def test_a_bet_on_a_gain_is_fair_at_the_gain_asked_for(bet, up, down):
     assert mean <= 1 + 1e-12
 
 
-def watch(series: np.ndarray, limit: float = 0.95) -> np.ndarray:
-    """First tick at which each of (ticks, rollouts) is a failure; infinite where never."""
-    memory = GpuMemoryUse(limit, 1.0, series.shape[1])
-    first = np.full(series.shape[1], np.inf)
+def watch(series: np.ndarray, control: np.ndarray | float = 0.6) -> tuple[np.ndarray, np.ndarray]:
+    """First tick at which each of (ticks, rollouts) is a failure, infinite where never; and how many ticks each was held."""
+    memory = GpuMemoryUse(0.95, 1.0, series.shape[1])
+    first, held = np.full(series.shape[1], np.inf), np.zeros(series.shape[1])
+    beside = np.broadcast_to(control, series.shape)
     for place, used in enumerate(series):
-        memory.observe(used)
-        first = np.where((memory.nearly_full() | memory.ramp()) & np.isinf(first), place + 1, first)
-    return first
+        memory.observe(used, beside[place])
+        first = np.where(memory.beyond() & np.isinf(first), place + 1, first)
+        held = held + memory.suspect()
+    return first, held
 
 
 def noisy(level: np.ndarray, rollouts: int, seed: int, sigma: float = 0.003) -> np.ndarray:
     return level[:, None] + sigma * np.random.default_rng(seed).standard_normal((len(level), rollouts))
 
 
-MINUTES = np.arange(120.0)
+MINUTES = np.arange(240.0)
+DAY = 0.7 + 0.24 * np.sin(2 * math.pi * MINUTES / 480)
 
 
-def test_flat_memory_and_a_plateau_of_the_allocator_are_no_failures():
-    plateau = 0.5 + 0.18 * (1 - np.exp(-MINUTES / 6))
-    assert np.isfinite(watch(noisy(np.full(120, 0.6), 400, 3))).mean() <= 0.005
-    assert np.isfinite(watch(noisy(plateau, 400, 4))).mean() <= 0.005
+def test_flat_memory_and_a_quick_plateau_neither_fail_nor_hold():
+    for level in (np.full(240, 0.6), 0.5 + 0.18 * (1 - np.exp(-MINUTES / 6))):
+        failed, held = watch(noisy(level, 400, 3))
+        assert np.isinf(failed).all()
+        assert (held > 0).mean() <= 0.01
+
+
+@pytest.mark.parametrize("minutes", [20, 60, 180])
+def test_an_allocator_that_grows_slowly_is_held_until_its_plateau_at_most(minutes: int):
+    failed, held = watch(noisy(0.5 + 0.4 * (1 - np.exp(-MINUTES / minutes)), 400, 4))
+    assert np.isinf(failed).all()
+    assert held.mean() <= 2 * minutes
+
+
+def test_memory_that_follows_the_load_of_the_day_in_both_arms_is_nothing():
+    failed, held = watch(noisy(DAY + 0.02, 400, 5), noisy(DAY, 400, 6))
+    assert np.isinf(failed).all()
+    assert (held > 0).mean() <= 0.01
 
 
 @pytest.mark.parametrize("points", [0.2, 0.5])
-def test_a_leak_of_a_fifth_of_a_point_a_minute_is_found_within_an_hour(points):
-    found = watch(noisy(0.5 + points / 100 * MINUTES, 400, 5))
-    assert (found <= 60).mean() >= 0.99
+def test_a_leak_of_a_fifth_of_a_point_a_minute_is_held_within_an_hour(points: float):
+    leaking = noisy(0.5 + points / 100 * MINUTES, 400, 5)
+    assert (watch(leaking[:60])[1] > 0).mean() >= 0.99
+    assert np.isfinite(watch(leaking)[0]).all(), "taken back once it has reached the limit"
+
+
+def test_a_leak_beside_the_load_of_the_day_is_held():
+    assert (watch(noisy(DAY - 0.2 + 0.003 * MINUTES, 400, 5)[:120], noisy(DAY, 400, 6)[:120])[1] > 0).mean() >= 0.99
 
 
 def test_a_leak_that_takes_longer_than_a_night_is_left_alone():
-    assert np.isinf(watch(noisy(0.2 + 0.0001 * MINUTES, 50, 6, sigma=1e-5))).all()
+    assert watch(noisy(0.2 + 0.0001 * MINUTES, 50, 6, sigma=1e-5))[1].max() == 0
+
+
+@pytest.mark.parametrize(("control", "failed", "held"), [(0.89, True, 0), (0.91, False, 0), (np.nan, False, 2)])
+def test_memory_at_its_limit_fails_only_where_the_controls_is_not(control: float, failed: bool, held: int):
+    first, ticks = watch(np.full((3, 1), 0.95), control)
+    assert (np.isfinite(first[0]), ticks[0]) == (failed, held)
 
 
 def test_a_missing_sample_neither_extends_nor_breaks_a_row_of_full_ones():
     series = np.asarray([[0.96], [np.nan], [0.96]])
-    assert watch(series)[0] == 3
+    assert watch(series)[0][0] == 3
+
+
+def test_a_control_that_is_known_from_now_on_is_no_ramp():
+    control = np.where(MINUTES < 100, np.nan, 0.5 + 0.001 * MINUTES)[:, None]
+    assert watch(noisy(0.5 + 0.001 * MINUTES, 50, 7)[100:], control[100:])[1].max() == 0
 
 
 def test_arms_that_differ_by_counting_alone_are_not_noisy():
