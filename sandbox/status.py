@@ -13,7 +13,7 @@ from headway.contract.gpu_resources import is_gpu
 from headway.environment.kubernetes import KubernetesApi, Object
 from headway.environment.port import OutOfReachError
 from headway.problem import UserError
-from headway.wire import MODEL, POOL, RECORDED_CHART, RELEASE, TENANT
+from headway.wire import MODEL, POOL, QUARANTINE, RECORDED_CHART, RELEASE, TENANT
 
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -21,7 +21,9 @@ INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 @dataclass(frozen=True, kw_only=True)
 class PoolStatus:
-    """Nodes of one pool. `accelerators` maps a GPU resource to (allocated, allocatable), counted over Ready nodes."""
+    """Nodes of one pool. `accelerators` maps a GPU resource to (allocated, allocatable), counted over Ready nodes; of a node in quarantine only
+    what is allocated counts, because nothing new is placed there.
+    """
 
     pool: str
     instance_type: str
@@ -29,6 +31,7 @@ class PoolStatus:
     nodes: int
     ready: int
     accelerators: Mapping[str, tuple[int, int]]
+    quarantined: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,8 +128,10 @@ def pools(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]])
 
 def _pool(name: str, nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Mapping[str, int]]) -> PoolStatus:
     totals: dict[str, tuple[int, int]] = {}
-    ready = 0
+    ready = quarantined = 0
     for node in nodes:
+        apart = any(taint.get("key") == QUARANTINE for taint in node.get("spec", {}).get("taints") or ())
+        quarantined += apart
         if not _condition(node, "Ready"):
             continue
         ready += 1
@@ -134,7 +139,7 @@ def _pool(name: str, nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Mapp
             if is_gpu(resource) and int(amount) > 0:
                 allocated, allocatable = totals.get(resource, (0, 0))
                 here = used.get(node["metadata"]["name"], {}).get(resource, 0)
-                totals[resource] = (allocated + here, allocatable + int(amount))
+                totals[resource] = (allocated + here, allocatable + (here if apart else int(amount)))
     labels = nodes[0]["metadata"].get("labels", {})
     return PoolStatus(
         pool=name,
@@ -143,6 +148,7 @@ def _pool(name: str, nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Mapp
         nodes=len(nodes),
         ready=ready,
         accelerators=dict(sorted(totals.items())),
+        quarantined=quarantined,
     )
 
 

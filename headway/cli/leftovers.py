@@ -69,7 +69,9 @@ def _searched(search: "Search", tenant: str | None, clients: "Clients") -> "tupl
 
 def _print(search: "Search", tenant: str | None, lives: bool, found: "Sequence[Leftover]") -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.markup import escape
+
+    from headway.cli.listing import print_listing
 
     console = Console(highlight=False)
     where = f"account {search.account_id}, {search.region}"
@@ -84,12 +86,8 @@ def _print(search: "Search", tenant: str | None, lives: bool, found: "Sequence[L
         )
     else:
         console.print(f"Cluster {search.cluster} is gone ({where}), and these are left:\n")
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("kind", "id", "state", "recognised by"):
-        table.add_column(column, overflow="fold")
-    for each in found:
-        table.add_row(each.kind, each.id, each.state or "-", each.why)
-    console.print(table, markup=False)
+    rows = ((each.kind, escape(each.id), each.state or "-", escape(each.why)) for each in found)
+    print_listing(console, ("kind", "id", "state", "recognised by"), rows, sentences=("recognised by",), style="bold")
     if not lives:
         console.print("\nIn this order they can be removed, once you are sure:\n")
         for each in found:

@@ -175,7 +175,12 @@ def check(
 
     seen = read_back(_cluster(kubeconfig), wait, time.monotonic, time.sleep)
     if output is Output.JSON:
-        told = {"nodes": seen.nodes, "pools": seen.pools, "operatorRecordedOnly": seen.operator.recorded}
+        told = {
+            "nodes": seen.nodes,
+            "pools": seen.pools,
+            "operatorRecordedOnly": seen.operator.recorded,
+            "quarantined": dict(seen.quarantined),
+        }
         typer.echo(json.dumps({**told, "lacks": [_lack(problem) for problem in seen.lacks]}, indent=2))
     else:
         for line in lines(seen):
@@ -191,7 +196,9 @@ def lines(seen: "ReadBack") -> list[str]:
     """A read-back as people read it."""
     said = [str(problem) for problem in seen.lacks]
     if not said:
-        said.append(f"Read back: {seen.nodes} GPU nodes of {seen.pools} pools offer what they should.")
+        well = seen.nodes - len(seen.quarantined)
+        said.append(f"Read back: {well} GPU nodes of {seen.pools} pools offer what they should.")
+    said += [f"In quarantine, so nothing new is placed there: {name} ({why})." for name, why in seen.quarantined]
     if seen.operator.recorded:
         said.append("The chart of the GPU Operator is only recorded in this cluster, and no operator runs: its own state was not observed.")
     return said
@@ -264,20 +271,20 @@ def _health(node: "GpuNode") -> str:
 def _table(gpu_nodes: "Sequence[GpuNode]") -> None:
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
+
+    from headway.cli.listing import print_listing
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("node", "pool", "health", "driver", "GPUs", "runs", "quarantine"):
-        table.add_column(column, overflow="fold")
+    rows: list[tuple[str, ...]] = []
     for node in gpu_nodes:
         health = _health(node)
         runs = ", ".join(sorted({f"{p.tenant}/{p.model}" for p in node.pods if p.model}))
         why = f"{node.quarantine.reason} (by {node.quarantine.by})" if node.quarantine else ""
         gpus = ", ".join(f"{node.offered.get(name, 0)}/{count} {name}" for name, count in sorted(node.installed.items()))
         shown = f"[green]{health}[/green]" if health == "sound" else f"[red]{escape(health)}[/red]"
-        table.add_row(node.name, node.pool, shown, node.driver or "-", gpus, runs or "-", escape(why) or "-")
-    console.print(table)
+        rows.append((node.name, node.pool, shown, node.driver or "-", gpus, runs or "-", escape(why) or "-"))
+    columns = ("node", "pool", "health", "driver", "offered", "runs", "quarantine")
+    print_listing(console, columns, rows, sentences=("health", "offered", "runs", "quarantine"))
 
 
 def _say(event: "Done | UserError") -> None:

@@ -124,17 +124,17 @@ def markdown(rules: "tuple[PolicyRule, ...]", packs: dict[str, tuple[str, ...]],
 
 def _print(rules: "tuple[PolicyRule, ...]", exemptions: "Sequence[Exemption]", today: date) -> None:
     from rich.console import Console
-    from rich.table import Table
+    from rich.markup import escape
+
+    from headway.cli.listing import print_listing
 
     console = Console()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in ("rule", "domain", "severity", "requirement"):
-        table.add_column(column, overflow="fold")
     colours = {"critical": "red", "high": "yellow"}
-    for rule in sorted(rules, key=lambda r: (r.domain, r.id)):
-        colour = colours.get(rule.severity.value, "default")
-        table.add_row(rule.id, rule.domain.value, f"[{colour}]{rule.severity.value}[/]", rule.title)
-    console.print(table)
+    rows = (
+        (rule.id, rule.domain.value, f"[{colours.get(rule.severity.value, 'default')}]{rule.severity.value}[/]", escape(rule.title))
+        for rule in sorted(rules, key=lambda r: (r.domain, r.id))
+    )
+    print_listing(console, ("rule", "domain", "severity", "requirement"), rows, sentences=("requirement",), style="bold")
     if exemptions:
         console.print("\nExemptions", style="bold")
     for e in exemptions:

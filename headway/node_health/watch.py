@@ -25,6 +25,8 @@ class ReadBack:
     operator: GpuOperatorState
     nodes: int
     pools: int
+    quarantined: tuple[tuple[str, str], ...] = ()
+    """Nodes in quarantine, which owe nothing, each with the reason."""
 
 
 def read_back(cluster: NodeCluster, wait_seconds: float, monotonic: Callable[[], float], sleep: Callable[[float], None]) -> ReadBack:
@@ -32,7 +34,8 @@ def read_back(cluster: NodeCluster, wait_seconds: float, monotonic: Callable[[],
     deadline = monotonic() + wait_seconds
     while True:
         expected, operator, nodes = cluster.settings().expected, cluster.operator(), cluster.nodes()
-        seen = ReadBack(lacks=lacks(expected, nodes, operator), operator=operator, nodes=len(nodes), pools=len(expected))
+        apart = tuple((node.name, node.quarantine.reason) for node in nodes if node.quarantine)
+        seen = ReadBack(lacks=lacks(expected, nodes, operator), operator=operator, nodes=len(nodes), pools=len(expected), quarantined=apart)
         if not seen.lacks or monotonic() >= deadline:
             return seen
         sleep(min(BETWEEN_LOOKS_SECONDS, max(0.0, deadline - monotonic())))

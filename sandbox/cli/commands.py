@@ -83,6 +83,7 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
         with _interruptible(session, progress):
             report = session.up(lambda r: progress.say(show.layer(r)), lambda r: progress.say(show.layer(r)), more)
     if not report.complete:
+        show.stopped(console, report)
         raise typer.Exit(Exit.BUSY if any(r.last.busy for r in report.layers) else Exit.REFUSED)
     session.adopting(lambda: _adopt(layout))
     view = _settled(layout)
@@ -152,6 +153,7 @@ def reset(
 
     layout, console = _layout(project), _console()
     if not yes and not typer.confirm(f"Forget the whole state in {layout.state}?"):
+        console.print("Nothing was deleted.")
         raise typer.Exit(Exit.OK)
     with ConsoleProgress(console) as progress:
         session.reset(layout, progress)

@@ -9,6 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from headway.cli.listing import print_listing
 from headway.cli.progress import elapsed
 from headway.environment.stacks import StackResult
 from headway.private_folder import told_to_root
@@ -85,19 +86,11 @@ def view(console: Console, cluster: ClusterView, live: Sequence[RunningExtra] = 
     """Nodes by pool and services by tenant, as the cluster told them; and which add-ons run here as processes, which
     do not."""
     console.print(f"[bold]Cluster[/bold] [dim]Kubernetes {cluster.version}, read from its API just now[/dim]")
-    nodes = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("  pool", "instance type", "accelerator", "nodes", "allocated"):
-        nodes.add_column(column, overflow="fold")
-    for pool in cluster.pools:
-        nodes.add_row(f"  {pool.pool}", pool.instance_type, pool.product or "-", _ready(pool), _allocated(pool))
-    console.print(nodes)
+    pools = ((f"  {pool.pool}", pool.instance_type, pool.product or "-", _ready(pool), _allocated(pool)) for pool in cluster.pools)
+    print_listing(console, ("  pool", "instance type", "accelerator", "nodes", "allocated"), pools, sentences=("nodes", "allocated"))
     console.print()
-    services = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("  service", "release", "ready", "where"):
-        services.add_column(column, overflow="fold")
-    for service in cluster.services:
-        services.add_row(f"  {service.tenant}/{service.model}", service.release, _count(service), _where(service))
-    console.print(services)
+    services = ((f"  {each.tenant}/{each.model}", each.release, _count(each), _where(each)) for each in cluster.services)
+    print_listing(console, ("  service", "release", "ready", "where"), services, sentences=("where",))
     if live:
         console.print()
         for each in live:
@@ -114,7 +107,8 @@ def _server(process: ProcessStatus) -> str:
 
 
 def _ready(pool: PoolStatus) -> str:
-    return f"{pool.nodes}" if pool.ready == pool.nodes else f"[red]{pool.ready} of {pool.nodes} ready[/red]"
+    ready = f"{pool.nodes}" if pool.ready == pool.nodes else f"[red]{pool.ready} of {pool.nodes} ready[/red]"
+    return f"{ready}, [yellow]{pool.quarantined} in quarantine[/yellow]" if pool.quarantined else ready
 
 
 def _allocated(pool: PoolStatus) -> str:
@@ -143,6 +137,14 @@ def summary(console: Console, report: Report, spent: str, *, ready: bool, usual:
         console.print(
             '[dim]headway sandbox status · headway sandbox down · eval "$(headway sandbox env)" && pulumi preview -s sandbox-platform[/dim]'
         )
+
+
+def stopped(console: Console, report: Report) -> None:
+    """The last line of an `up` that did not reach the end: which layers stopped it, and what that means."""
+    wrong = [each for each in report.layers if not each.ok]
+    names = ", ".join(each.layer.stack for each in wrong) or "the interrupt"
+    happened = "What was deployed before stays" if any(each.applied for each in report.layers) else "Nothing was deployed"
+    console.print(f"[bold red]Stopped[/bold red] by {escape(names)}: see above. {happened}; correct it, and run the command again.")
 
 
 def processes(console: Console, found: Sequence[ProcessStatus]) -> None:

@@ -432,6 +432,14 @@ def test_a_node_in_quarantine_owes_nothing() -> None:
     assert lacks([EXPECTED], [isolated(QuarantineState.WAITING, offered={})], READY) == ()
 
 
+def test_a_read_back_names_the_nodes_in_quarantine() -> None:
+    found = lines(ReadBack(lacks=(), operator=READY, nodes=3, pools=1, quarantined=(("gpu-a", "XID 79"),)))
+    assert found == [
+        "Read back: 2 GPU nodes of 1 pools offer what they should.",
+        "In quarantine, so nothing new is placed there: gpu-a (XID 79).",
+    ]
+
+
 def test_a_cluster_that_only_records_charts_owes_no_operator() -> None:
     operator = GpuOperatorState(state=None, recorded=True)
     assert lacks([EXPECTED], [node()], operator) == ()

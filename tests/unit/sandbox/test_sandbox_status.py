@@ -1,10 +1,14 @@
 """What `status` says of a cluster, from objects as the API server answers them."""
 
+import io
 from typing import Any
 
+from rich.console import Console
+
 from headway.contract.gpu_resources import is_gpu
-from headway.wire import MODEL, POOL, RELEASE, TENANT
-from sandbox.status import add_ons, pools, services
+from headway.wire import MODEL, POOL, QUARANTINE, RELEASE, TENANT
+from sandbox.cli import show
+from sandbox.status import ClusterView, add_ons, pools, services
 
 
 def node(name: str, pool: str = "h100", gpus: str = "8", ready: bool = True) -> dict[str, Any]:
@@ -52,6 +56,15 @@ def test_a_finished_pod_holds_no_gpu() -> None:
 def test_a_node_that_is_not_ready_offers_nothing() -> None:
     (pool,) = pools([node("n1"), node("n2", ready=False)], [])
     assert (pool.ready, pool.accelerators["nvidia.com/gpu"]) == (1, (0, 8))
+
+
+def test_gpus_of_a_node_in_quarantine_are_not_free() -> None:
+    apart = {**node("n2"), "spec": {"taints": [{"key": QUARANTINE, "value": "true", "effect": "NoSchedule"}]}}
+    (pool,) = pools([node("n1"), apart], [pod("a", "n1"), pod("b", "n2")])
+    assert (pool.quarantined, dict(pool.accelerators)) == (1, {"nvidia.com/gpu": (4, 10)})
+    console = Console(width=200, file=io.StringIO())
+    show.view(console, ClusterView(version="v1", pools=(pool,), services=(), recorded=()))
+    assert "2, 1 in quarantine" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_pools_are_told_apart_and_sorted() -> None:
