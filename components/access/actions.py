@@ -18,7 +18,7 @@ _EKS_TAGS = "eks:TagResource eks:UntagResource eks:DescribeUpdate"
 _EC2_TAGS = "ec2:CreateTags ec2:DeleteTags"
 _ROLE = (
     "iam:GetRole iam:ListRolePolicies iam:ListAttachedRolePolicies iam:ListInstanceProfilesForRole iam:ListRoleTags iam:CreateRole "
-    "iam:DeleteRole iam:UpdateRole iam:UpdateAssumeRolePolicy iam:PutRolePermissionsBoundary iam:TagRole iam:UntagRole"
+    "iam:DeleteRole iam:UpdateRole iam:UpdateRoleDescription iam:UpdateAssumeRolePolicy iam:PutRolePermissionsBoundary iam:TagRole iam:UntagRole"
 )
 _QUEUE = "sqs:GetQueueAttributes sqs:GetQueueUrl sqs:ListQueueTags sqs:CreateQueue sqs:SetQueueAttributes sqs:DeleteQueue sqs:TagQueue sqs:UntagQueue"
 _IDENTITY = f"iam:GetRole iam:PassRole {_EKS_TAGS}"
@@ -56,7 +56,7 @@ _TABLE: Mapping[str, str] = {
     "aws:ecr/pullThroughCacheRule:PullThroughCacheRule": "ecr:DescribePullThroughCacheRules ecr:CreatePullThroughCacheRule "
     "ecr:UpdatePullThroughCacheRule ecr:DeletePullThroughCacheRule iam:CreateServiceLinkedRole",
     "aws:ecr/repository:Repository": "ecr:DescribeRepositories ecr:ListTagsForResource ecr:CreateRepository ecr:DeleteRepository "
-    "ecr:PutImageTagMutability ecr:PutImageScanningConfiguration ecr:TagResource ecr:UntagResource",
+    "ecr:PutImageTagMutability ecr:PutImageScanningConfiguration ecr:TagResource ecr:UntagResource kms:CreateGrant kms:DescribeKey kms:RetireGrant",
     "aws:ecr/repositoryCreationTemplate:RepositoryCreationTemplate": "ecr:DescribeRepositoryCreationTemplates "
     "ecr:CreateRepositoryCreationTemplate ecr:UpdateRepositoryCreationTemplate ecr:DeleteRepositoryCreationTemplate iam:CreateServiceLinkedRole",
     "aws:eks/accessEntry:AccessEntry": f"eks:DescribeAccessEntry eks:CreateAccessEntry eks:UpdateAccessEntry eks:DeleteAccessEntry {_EKS_TAGS}",

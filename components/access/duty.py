@@ -15,6 +15,8 @@ from headway.wire import PREFIX, handover_path
 MANAGED = "arn:aws:iam::aws:policy/"
 ENVIRONMENT_TAG = f"{PREFIX}/environment"
 """The tag by which EC2's objects and keys, whose names AWS makes up, are known to be the environment's."""
+LAYER_TAG = f"{PREFIX}/layer"
+"""Which layer of the environment they are of."""
 EKS_ROLE = "control-plane-eks-eksRole-role"
 """How the control plane's role begins, which `pulumi_eks` names."""
 

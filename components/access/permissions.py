@@ -1,19 +1,19 @@
 """What each duty may do in AWS, as policy documents, and the boundaries that nobody crosses. Pure.
 
 Each action of `actions.py` is limited by its service's rule here: by ARN where names are ours, by the environment's tag
-where AWS makes the names up. An action that knows no resource type is allowed on `*`, and lists or is bound by a tag.
-Source of which it is: AWS Service Authorization Reference. The trap: a policy has 6,144 characters, so a deployer of the
-cluster has several.
+where AWS makes the names up. What is there already gets that tag from nobody, or it would be anybody's who asks. An
+action that knows no resource type is allowed on `*`, and lists or is bound by a tag. Source of which it is: AWS Service
+Authorization Reference. The trap: a policy has 6,144 characters, so a deployer of the cluster has several.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.access.actions import actions_of, reads
-from components.access.duty import ENVIRONMENT_TAG, MANAGED, Duty, Role
+from components.access.duty import ENVIRONMENT_TAG, LAYER_TAG, MANAGED, Duty, Role
 from components.identity import NAMESPACE_TAG, Binding
 from components.permissions import Statement
-from headway.wire import LEDGER_LEASES
+from headway.wire import LEDGER_LEASES, TENANT
 
 POLICY_LIMIT, TRUST_LIMIT = 6144, 2048
 """Characters of a managed policy and of a trust policy, white space not counted (IAM user guide, "IAM and AWS STS quotas")."""
@@ -136,8 +136,10 @@ def _scopes(action: str, duty: Duty) -> Iterator[Scope]:
             yield "Autoscaling", [groups], {"StringEquals": {"aws:ResourceTag/eks:cluster-name": duty.cluster}}, ""
         case "eks" if name == "CreateCluster":
             yield "EksCreate", ["*"], new, "It knows no resource; the tag binds it"
+        case "eks" if tenant:
+            yield from _eks_of_tenant(name, duty)
         case "eks":
-            yield "Eks", duty.eks if not tenant else _eks_of_tenant(duty, name), {}, ""
+            yield "Eks", duty.eks, {}, ""
         case "iam":
             yield from _iam(action, duty)
         case "kms" if name == "CreateKey":
@@ -147,9 +149,12 @@ def _scopes(action: str, duty: Duty) -> Iterator[Scope]:
             yield "Names", _NOT_OURS["route53:AssociateVPCWithHostedZone"], {}, ""
         case "kms":
             if name == "TagResource":
-                # CreateKey with tags asks for it before there is a key whose tag could be read.
-                yield "KmsCreate", ["*"], new, "It knows no resource; the tag binds it"
-            yield "Kms", [duty.arn("kms", "key/*")], own, ""
+                # CreateKey with tags asks for it, and a key that is there would become the environment's by it: none of
+                # another environment, nor any that bears a name.
+                unborn = {"StringEqualsIfExists": own["StringEquals"], "Null": {"kms:ResourceAliases": "true"}}
+                yield "KmsTagNew", ["*"], {**new, **unborn}, "A new key has no ARN yet; the tag binds it"
+            # The keys of states are the access layer's.
+            yield "Kms", [duty.arn("kms", "key/*")], {**own, "StringNotEquals": {f"aws:ResourceTag/{LAYER_TAG}": "access"}}, ""
             if name.endswith("Alias"):
                 yield "KmsAlias", [duty.arn("kms", f"alias/{duty.cluster}-*")], {}, ""
         case "ecr" if name.endswith(_CACHES) or name.endswith(tuple(f"{cache}s" for cache in _CACHES)):
@@ -183,7 +188,10 @@ def _ec2(name: str, duty: Duty, own: Mapping[str, Mapping[str, str]], new: Mappi
         yield "Ec2Nodes", [*anything, f"arn:aws:ec2:{duty.region}::image/*"], templates, ""
         return
     yield "Ec2Own", anything, own, ""
-    if name.startswith(("Create", "Allocate", "Authorize")):
+    if name == "CreateTags":
+        # While something is made, and never what is there: with the tag it would become the environment's.
+        yield "Ec2TagNew", anything, {**new, "Null": {"ec2:CreateAction": "false"}}, ""
+    elif name.startswith(("Create", "Allocate", "Authorize")):
         yield "Ec2New", anything, new, ""
     if name.startswith(("Authorize", "Modify", "Revoke")) and "SecurityGroup" in name:
         # EKS makes the group of control plane and nodes, with its own tags alone.
@@ -193,9 +201,18 @@ def _ec2(name: str, duty: Duty, own: Mapping[str, Mapping[str, str]], new: Mappi
         yield "Ec2DefaultGroup", groups[:1], {"Null": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": "true"}}, ""
 
 
-def _eks_of_tenant(duty: Duty, name: str) -> list[str]:
-    """Associations have made-up ids: a tenant's are those with its tag."""
-    return duty.eks[:1] + [arn for arn in duty.eks if ":podidentityassociation/" in arn]
+def _eks_of_tenant(name: str, duty: Duty) -> Iterator[Scope]:
+    """Associations have made-up ids: a tenant's are those with its tags, which it gives to new ones only."""
+    cluster, associations = duty.eks[:1], [arn for arn in duty.eks if ":podidentityassociation/" in arn]
+    marks = {LAYER_TAG: "tenant", TENANT: duty.layer}
+    mine = {f"aws:ResourceTag/{key}": value for key, value in marks.items()}
+    if name.startswith(("Create", "List")) or name == "DescribeUpdate":
+        yield "EksAsk", cluster, {}, ""
+        return
+    yield "Eks", associations, {"StringEquals": mine}, ""
+    if name == "TagResource":
+        new = {f"aws:RequestTag/{key}": value for key, value in marks.items()}
+        yield "EksTagNew", associations, {"StringEquals": new, "StringEqualsIfExists": mine}, ""
 
 
 def _iam(action: str, duty: Duty) -> Iterator[Scope]:

@@ -11,6 +11,7 @@ from components.access.duty import Duty, Role
 from components.access.permissions import POLICY_LIMIT, TRUST_LIMIT, WORKLOADS, documents, people_boundary, workloads_boundary
 from components.access.trust import people_trust
 from components.identity import Binding
+from components.labels import tags
 from components.permissions import Statement
 from tests.components.program import LAYER_STACKS, layer
 from tests.iam_evaluator import Request, allowed
@@ -41,6 +42,17 @@ S3 = "arn:aws:s3:::headway-prod-"
 OF_VISION, OF_ASSIST = ({"aws:RequestTag/kubernetes-namespace": name} for name in ("vision", "assist"))
 REMAINING = "s3:object-lock-remaining-retention-days"
 KEY = f"arn:aws:kms:us-west-2:{ACCOUNT}:key/k"
+ASSOCIATION = f"arn:aws:eks:us-west-2:{ACCOUNT}:podidentityassociation/headway-prod/a-1"
+
+
+def tagged(layer: str, **more: str) -> dict[str, str | list[str]]:
+    """The context of a resource that a layer of the environment has made."""
+    return {**TAG, **{f"aws:ResourceTag/{key}": value for key, value in tags("prod", layer, **more).items()}}
+
+
+IS_VISIONS, IS_ASSISTS = tagged("tenant", tenant="vision"), tagged("tenant", tenant="assist")
+TAKE = {"aws:RequestTag/platform.io/environment": "prod"}
+TAKE_AS_VISION = {"aws:RequestTag/platform.io/tenant": "vision", "aws:RequestTag/platform.io/layer": "tenant"}
 
 MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (CLUSTER, "ec2:CreateVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {"aws:RequestTag/platform.io/environment": "prod"}),
@@ -65,7 +77,17 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
             ("pullthroughcache.ecr.amazonaws.com", "AWSServiceRoleForECRPullThroughCache"),
         )
     ),
+    (
+        CLUSTER,
+        "ec2:CreateTags",
+        f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v",
+        {"aws:RequestTag/platform.io/environment": "prod", "ec2:CreateAction": "CreateVpc"},
+    ),
+    (CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {**TAG, "aws:RequestTag/team": "blue"}),
     (CLUSTER, "kms:TagResource", "*", {"aws:RequestTag/platform.io/environment": "prod"}),
+    (CLUSTER, "kms:TagResource", KEY, {**TAG, "aws:RequestTag/team": "blue", "kms:ResourceAliases": ["alias/headway-prod-data"]}),
+    (CLUSTER, "kms:EnableKeyRotation", KEY, {**TAG, "aws:ResourceTag/platform.io/layer": "cluster"}),
+    (CLUSTER, "kms:RetireGrant", KEY, {**TAG, "aws:ResourceTag/platform.io/layer": "cluster"}),
     (CLUSTER, "route53:AssociateVPCWithHostedZone", "arn:aws:route53:::hostedzone/Z1", {"aws:ResourceAccount": "aws"}),
     (
         CLUSTER,
@@ -85,6 +107,12 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (PLATFORM, "ssm:PutParameter", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/platform", {}),
     (VISION, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),
     (VISION, "iam:PassRole", OWN_ROLE, {"iam:PassedToService": "pods.eks.amazonaws.com"}),
+    (VISION, "eks:CreatePodIdentityAssociation", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
+    (VISION, "eks:TagResource", ASSOCIATION, {"aws:RequestTag/platform.io/tenant": "vision", "aws:RequestTag/platform.io/layer": "tenant"}),
+    (VISION, "eks:TagResource", ASSOCIATION, {**IS_VISIONS, "aws:RequestTag/team": "blue"}),
+    (VISION, "eks:UpdatePodIdentityAssociation", ASSOCIATION, {**IS_VISIONS}),
+    (VISION, "eks:DeletePodIdentityAssociation", ASSOCIATION, {**IS_VISIONS}),
+    (RUNNER, "eks:DescribePodIdentityAssociation", ASSOCIATION, {**IS_VISIONS}),
     (IRSA, "iam:CreateRole", OWN_ROLE, {**BOUNDARY, **OF_VISION}),
     (IRSA, "iam:TagRole", OWN_ROLE, {**OF_VISION}),
     (IRSA, "iam:TagRole", OWN_ROLE, {"aws:RequestTag/team": "blue", "aws:TagKeys": ["team"]}),
@@ -107,6 +135,12 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
 
 MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("another environment's network", CLUSTER, "ec2:DeleteVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(OTHER)),
+    ("another environment's network by tagging it", CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {**OTHER, **TAKE}),
+    ("anybody's instance by tagging it", CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:instance/i", {**TAKE}),
+    ("another environment's key by tagging it", CLUSTER, "kms:TagResource", KEY, {**OTHER, **TAKE}),
+    ("anybody's key by tagging it", CLUSTER, "kms:TagResource", KEY, {**TAKE, "kms:ResourceAliases": ["alias/payroll"]}),
+    ("the key of a state", CLUSTER, "kms:PutKeyPolicy", KEY, tagged("access")),
+    ("the end of a state's key", CLUSTER, "kms:ScheduleKeyDeletion", KEY, tagged("access")),
     ("another environment's cluster", CLUSTER, "eks:DeleteCluster", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-staging", {}),
     ("a role without the boundary", CLUSTER, "iam:CreateRole", f"{ROLES}headway-prod-nodes", {}),
     (
@@ -179,6 +213,12 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
         f"arn:aws:sqs:us-west-2:{ACCOUNT}:headway-prod-batch-vision-x_a",
         {},
     ),
+    ("another tenant's identity", VISION, "eks:UpdatePodIdentityAssociation", ASSOCIATION, {**IS_ASSISTS}),
+    ("the end of another tenant's identity", VISION, "eks:DeletePodIdentityAssociation", ASSOCIATION, {**IS_ASSISTS}),
+    ("the end of the platform's identity", VISION, "eks:DeletePodIdentityAssociation", ASSOCIATION, tagged("platform")),
+    ("another tenant's identity by tagging it", VISION, "eks:TagResource", ASSOCIATION, {**IS_ASSISTS, **TAKE_AS_VISION}),
+    ("the platform's identity by tagging it", VISION, "eks:TagResource", ASSOCIATION, {**tagged("platform"), **TAKE_AS_VISION}),
+    ("the cluster's tags", VISION, "eks:UntagResource", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
     ("the end of the cluster", VISION, "eks:DeleteCluster", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
     ("an access entry", VISION, "eks:CreateAccessEntry", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
     ("a version of an event", RUNNER, "s3:DeleteObjectVersion", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
