@@ -13,7 +13,9 @@ from headway.contract.gpu_resources import is_gpu
 from headway.environment.kubernetes import KubernetesApi, Object
 from headway.environment.port import OutOfReachError
 from headway.problem import UserError
-from headway.wire import MODEL, POOL, QUARANTINE, RECORDED_CHART, RELEASE, TENANT
+from headway.service_status.pending import condition, gpus, quarantined
+from headway.service_status.replicas import ServiceStatus, services
+from headway.wire import MODEL, POOL, RECORDED_CHART
 
 PRODUCT = "nvidia.com/gpu.product"
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
@@ -32,29 +34,6 @@ class PoolStatus:
     ready: int
     accelerators: Mapping[str, tuple[int, int]]
     quarantined: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class PodStatus:
-    """One pod: where the scheduler put it, or why it is nowhere."""
-
-    name: str
-    node: str
-    ready: bool
-    reason: str
-
-
-@dataclass(frozen=True, kw_only=True)
-class ServiceStatus:
-    """One release of one model. `reason` is empty once every wanted pod is ready."""
-
-    tenant: str
-    model: str
-    release: str
-    wanted: int
-    ready: int
-    pods: tuple[PodStatus, ...]
-    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +75,7 @@ def read(kubeconfig: str) -> ClusterView:
     return ClusterView(
         version=str(version),
         pools=pools(nodes, pods),
-        services=services(deployments, pods),
+        services=services(deployments, pods, nodes),
         recorded=add_ons(records),
     )
 
@@ -116,7 +95,7 @@ def pools(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]])
         node = pod.get("spec", {}).get("nodeName")
         if not node or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             continue
-        for resource, amount in _requests(pod["spec"].get("containers", ())):
+        for resource, amount in gpus(pod).items():
             place = used.setdefault(node, {})
             place[resource] = place.get(resource, 0) + amount
     groups: dict[str, list[Mapping[str, Any]]] = {}
@@ -128,11 +107,11 @@ def pools(nodes: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]])
 
 def _pool(name: str, nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Mapping[str, int]]) -> PoolStatus:
     totals: dict[str, tuple[int, int]] = {}
-    ready = quarantined = 0
+    ready = in_quarantine = 0
     for node in nodes:
-        apart = any(taint.get("key") == QUARANTINE for taint in node.get("spec", {}).get("taints") or ())
-        quarantined += apart
-        if not _condition(node, "Ready"):
+        apart = quarantined(node)
+        in_quarantine += apart
+        if not condition(node, "Ready"):
             continue
         ready += 1
         for resource, amount in node.get("status", {}).get("allocatable", {}).items():
@@ -148,70 +127,5 @@ def _pool(name: str, nodes: Sequence[Mapping[str, Any]], used: Mapping[str, Mapp
         nodes=len(nodes),
         ready=ready,
         accelerators=dict(sorted(totals.items())),
-        quarantined=quarantined,
+        quarantined=in_quarantine,
     )
-
-
-def services(deployments: Sequence[Mapping[str, Any]], pods: Sequence[Mapping[str, Any]]) -> tuple[ServiceStatus, ...]:
-    """One entry a Deployment that carries a model label, with its pods."""
-    by_owner: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
-    for pod in pods:
-        if key := _key(pod["metadata"].get("labels", {})):
-            by_owner.setdefault(key, []).append(pod)
-    found: list[ServiceStatus] = []
-    for deployment in deployments:
-        labels = {**deployment["metadata"].get("labels", {}), **deployment["spec"]["template"]["metadata"].get("labels", {})}
-        if key := _key(labels):
-            found.append(_service(key, deployment, by_owner.get(key, [])))
-    return tuple(sorted(found, key=lambda s: (s.tenant, s.model, s.release)))
-
-
-def _service(key: tuple[str, str, str], deployment: Mapping[str, Any], pods: Iterable[Mapping[str, Any]]) -> ServiceStatus:
-    tenant, model, release = key
-    seen = tuple(sorted((_pod(p) for p in pods), key=lambda p: p.name))
-    wanted = int(deployment["spec"].get("replicas", 1))
-    ready = int(deployment.get("status", {}).get("readyReplicas", 0) or 0)
-    reason = ""
-    if ready < wanted:
-        reasons = sorted({p.reason for p in seen if p.reason})
-        conditions = deployment.get("status", {}).get("conditions", [])
-        refused = [c.get("message", "") for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"]
-        reason = "; ".join(reasons or refused) or "no pod yet"
-    return ServiceStatus(tenant=tenant, model=model, release=release, wanted=wanted, ready=ready, pods=seen, reason=reason)
-
-
-def _pod(pod: Mapping[str, Any]) -> PodStatus:
-    status = pod.get("status", {})
-    ready = _condition(pod, "Ready")
-    reason = ""
-    if not ready:
-        scheduled = next((c for c in status.get("conditions", []) if c.get("type") == "PodScheduled" and c.get("status") == "False"), None)
-        waiting = [
-            w
-            for c in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-            if (w := c.get("state", {}).get("waiting"))
-        ]
-        if scheduled:
-            reason = scheduled.get("message", "") or "not scheduled"
-        elif waiting:
-            reason = " ".join(x for x in (waiting[0].get("reason"), waiting[0].get("message")) if x)
-        else:
-            reason = f"{status.get('phase', 'Unknown').lower()}, not ready"
-    return PodStatus(name=pod["metadata"]["name"], node=pod.get("spec", {}).get("nodeName") or "", ready=ready, reason=reason)
-
-
-def _key(labels: Mapping[str, str]) -> tuple[str, str, str] | None:
-    tenant, model = labels.get(TENANT), labels.get(MODEL)
-    return (tenant, model, labels.get(RELEASE, "")) if tenant and model else None
-
-
-def _condition(thing: Mapping[str, Any], kind: str) -> bool:
-    return any(c.get("type") == kind and c.get("status") == "True" for c in thing.get("status", {}).get("conditions", []))
-
-
-def _requests(containers: Iterable[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
-    for container in containers:
-        resources = container.get("resources", {})
-        for resource, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
-            if is_gpu(resource):
-                yield resource, int(amount)

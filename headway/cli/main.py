@@ -28,6 +28,7 @@ from headway.cli import (
     nodes,
     policies,
     release,
+    status,
     verify,
 )
 from headway.cli.plugins import Commands
@@ -57,6 +58,7 @@ app.command("doctor")(doctor.doctor)
 app.command("golden")(golden.golden)
 app.command("access")(access.access)
 app.command("leftovers")(leftovers.leftovers)
+app.command("status")(status.status)
 app.command("policies")(policies.policies)
 app.command("mirror")(mirror.mirror)
 

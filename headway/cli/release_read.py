@@ -44,7 +44,7 @@ def status(
         told = {chain: release_view.document(one, figures_of(events[chain])) for chain, one in sorted(services.items())}
         print(json.dumps(told, indent=2))
     elif service:
-        rows = release_status.standing(service, services[service], _driver(found[service]), datetime.now(UTC))
+        rows = release_status.standing(service, services[service], driver(found[service]), datetime.now(UTC))
         release_status.show(service, rows, services[service].rollout, figures_of(events[service]))
     else:
         release_view.overview(services)
@@ -52,7 +52,7 @@ def status(
         raise typer.Exit(Exit.UNDER_WAY)
 
 
-def _driver(ledger: "Ledger") -> str | None:
+def driver(ledger: "Ledger") -> str | None:
     """Who holds the lease of a chain that was read, and lives."""
     from headway.release.driver.holder import gone
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headway.release.driver.deployed_service import DeployedService
     from headway.release.driver.live_service import LiveService
     from headway.release.evidence.drained import DrainEvidence
+    from headway.release.evidence.prometheus import PrometheusEndpoint
 
 PROMETHEUS = "HEADWAY_PROMETHEUS"
 """Addresses, separated by commas, in order of preference."""
@@ -195,8 +196,14 @@ class ServicePlace:
         return self.port.scrape_seconds
 
     def _evidence(self) -> "DrainEvidence":
-        from headway.release.evidence.prometheus import PrometheusEndpoint
         from headway.release.evidence.reader import PrometheusEvidence, ScrapeSettings
+
+        settle = min(5.0, self.scrape_seconds)
+        return PrometheusEvidence(self.endpoints(), ScrapeSettings(scrape_seconds=self.scrape_seconds, settle_seconds=settle))
+
+    def endpoints(self) -> "list[PrometheusEndpoint]":
+        """Each Prometheus of the environment, in order of preference. Raises UserError where none is known."""
+        from headway.release.evidence.prometheus import PrometheusEndpoint
 
         def file(variable: str) -> Path | None:
             return Path(os.environ[variable]) if os.environ.get(variable) else None
@@ -210,9 +217,7 @@ class ServicePlace:
             "ca_file": file(CA_FILE),
             "certificate": ours,
         }
-        endpoints = [PrometheusEndpoint(url=url, **more) for url in addresses]
-        settle = min(5.0, self.scrape_seconds)
-        return PrometheusEvidence(endpoints, ScrapeSettings(scrape_seconds=self.scrape_seconds, settle_seconds=settle))
+        return [PrometheusEndpoint(url=url, **more) for url in addresses]
 
     def _prometheus(self) -> str:
         addresses = self.prometheus or os.environ.get(PROMETHEUS) or self.port.metrics_address

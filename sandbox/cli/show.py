@@ -13,12 +13,13 @@ from headway.cli.listing import print_listing
 from headway.cli.progress import elapsed
 from headway.environment.stacks import StackResult
 from headway.private_folder import told_to_root
+from headway.service_status.replicas import ServiceStatus
 from headway.wire import POLICY_GATE
 from sandbox.cluster.processes import ProcessStatus
 from sandbox.deploy import LayerResult
 from sandbox.extras import RunningExtra
 from sandbox.session import Report
-from sandbox.status import ClusterView, PoolStatus, ServiceStatus
+from sandbox.status import ClusterView, PoolStatus
 
 _OPERATIONS = {
     "create": ("+", "green"),

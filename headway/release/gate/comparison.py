@@ -176,13 +176,6 @@ class Comparison(Stateful):
             proven &= (signals[name].proof >= signals[name].proof_bound) | np.isnan(signals[name].proof)
         return proven
 
-    def number_too_high(self, signals: Mapping[str, SignalResult]) -> Bools:
-        """Whether nothing but time in queue or cost keeps traffic from growing, because it was too high in most ticks."""
-        counts = np.ones(self._n, dtype=bool)
-        for name in ("latency", "errors"):
-            counts &= signals[name].proof >= signals[name].proof_bound
-        return counts & (self.levels["queue"].high() | self.levels["cost"].high())
-
     def answers_pass(self, ladder: Ladder) -> Bools:
         """Whether enough was compared, and found alike, of what is compared at all."""
         bounds = self._proof_bounds[ladder.stage]

@@ -48,8 +48,6 @@ class Judgement:
     """All is proven, but too few answers were compared or found alike."""
     saturating: Bools
     """All is proven, but the canary would be too busy at the next weight."""
-    number_too_high: Bools
-    """Time in queue or cost is, which alone takes nothing back."""
     memory_rising: Bools
     """Nothing proves a leak, and nothing rules one out."""
     passed: Bools
@@ -145,7 +143,6 @@ class Gate(Comparison):
             answers_missing=proven & ~answers_pass,
             saturating=saturating,
             memory_rising=memory_rising,
-            number_too_high=self.number_too_high(signals),
             passed=proven & answers_pass & ~saturating & ~memory_rising,
         )
 
@@ -181,7 +178,6 @@ class Gate(Comparison):
             Reason.UNREACHED: judgement.unreached,
             Reason.SHARE_SETTLING: seen.releasing & ~judgement.clocked & ~self.ladder.inconclusive,
             Reason.MEMORY_RISING: judgement.memory_rising & (still_open | (self.ladder.phase == Phase.BAKING)),
-            Reason.QUEUE_OR_COST: judgement.number_too_high & still_open,
             Reason.UNANSWERED_GOLDEN: judgement.answers_missing & still_open,
             Reason.SATURATING: judgement.saturating & still_open,
         }

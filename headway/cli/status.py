@@ -1,0 +1,157 @@
+"""`headway status`: what an environment's model services do now. Where they answer, which versions get which traffic,
+whether promises hold, why a replica is missing, which release is on its way, and where to look next.
+
+Exit code 1 while a service that was asked for is not ready. What does not answer (metrics, the ledger) is said in its
+place; without the API server there is nothing to show.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.cli.environment_choice import EnvironmentOption, to_read
+from headway.cli.output import Output, OutputOption
+from headway.cli.release_options import ProjectOption, PrometheusOption
+from headway.problem import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.cli.status_view import Picture, Standing
+    from headway.ledger.chain import Ledger
+    from headway.release.service_place import ServicePlace
+    from headway.service_status.promises import Promise
+
+_LOOK_SECONDS = 3.0
+
+
+def status(
+    service: Annotated[str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service in full; all of them otherwise.")] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every few seconds, until Ctrl-C.")] = False,
+    environment: EnvironmentOption = None,
+    project: ProjectOption = None,
+    prometheus: PrometheusOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Show what model services do now: address, versions and weights, promises, replicas and why one is missing, release,
+    links.
+
+    headway status -e prod; headway status vision/defects --watch
+    """
+    look = _looker(service, to_read(environment, project), project, prometheus)
+    if watch:
+        _watched(look, output)
+    picture = look()
+    _show(picture, output)
+    if not picture.ready:
+        raise typer.Exit(Exit.REFUSED)
+
+
+def _looker(service: str | None, environment: str, project: Path | None, prometheus: str | None) -> "Callable[[], Picture]":
+    """What looks at the environment once, as often as it is called. Raises UserError for a service that nobody knows."""
+    from headway.cli.status_view import Picture
+    from headway.environment.checkout import described, find
+    from headway.release.service_place import ServicePlace, place, places
+    from headway.service_status import reading
+
+    root = find(project)
+    described(root, environment)
+    here = (place(service, environment, project, prometheus),) if service else places(root, environment)
+    asked = here[0] if here else ServicePlace(project=root, environment=environment, tenant="", model="", prometheus=prometheus)
+    ledgers: dict[str, Ledger] = {}
+
+    def look() -> "Picture":
+        promises, unmeasured = _promises(asked)
+        chains = [each.chain for each in here]
+        port = asked.port
+        views = reading.read(port.kubernetes, chains, promises, restart_hint=port.restart_hint, alone=service is not None)
+        releases, unread = _releases(here, ledgers)
+        return Picture(
+            environment=environment,
+            services=views,
+            releases=releases,
+            unmeasured=unmeasured,
+            unread=unread,
+            now=datetime.now(UTC),
+            alone=service is not None,
+        )
+
+    return look
+
+
+def _promises(here: "ServicePlace") -> "tuple[tuple[Promise, ...], str]":
+    """All promises that Prometheus knows; or why it tells none."""
+    from headway.release.evidence.prometheus import Prometheus, UnansweredError
+    from headway.service_status.promises import asked
+
+    try:
+        endpoint = here.endpoints()[0]
+    except UserError:
+        return (), f"no Prometheus is known{here.port.metrics_hint}"
+    client = Prometheus(endpoint)
+    try:
+        return asked(lambda query: [(series.labels, series.samples[-1][1]) for series in client.samples(query, None)]), ""
+    except UnansweredError as failure:
+        return (), str(failure)
+    finally:
+        client.close()
+
+
+def _releases(here: "tuple[ServicePlace, ...]", ledgers: "dict[str, Ledger]") -> "tuple[Mapping[str, Standing], str]":
+    """Where each service's newest release stands, by chain; or why the ledger does not tell."""
+    from headway.cli.release_read import driver
+    from headway.cli.status_view import Standing
+    from headway.ledger.store import MissingStoreError, UnreachableError
+    from headway.release.driver.rollout_state import fold
+
+    found: dict[str, Standing] = {}
+    try:
+        for each in here:
+            ledger = ledgers.setdefault(each.chain, each.ledger())
+            found[each.chain] = Standing(service=fold(ledger.read()), driver=driver(ledger))
+    except UserError as refusal:
+        return found, refusal.fact
+    except (UnreachableError, MissingStoreError) as failure:
+        return found, f"the release ledger does not answer ({failure})"
+    return found, ""
+
+
+def _show(picture: "Picture", output: Output) -> None:
+    from rich.console import Console
+
+    from headway.cli import status_view
+
+    if output is Output.JSON:
+        print(json.dumps(status_view.document(picture), indent=2))
+    else:
+        Console(highlight=False).print(status_view.drawn(picture))
+
+
+def _watched(look: "Callable[[], Picture]", output: Output) -> None:
+    """Look again and again: in place on a terminal, else whenever something is new. Ends with Ctrl-C."""
+    from time import sleep
+
+    from rich.console import Console
+    from rich.live import Live
+
+    from headway.cli import status_view
+
+    if output is Output.TEXT and sys.stdout.isatty():
+        with Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="crop") as screen:
+            while True:
+                screen.update(status_view.drawn(look()), refresh=True)
+                sleep(_LOOK_SECONDS)
+    last: object = None
+    while True:
+        picture = look()
+        found = status_view.document(picture)
+        if found != last:
+            if output is Output.JSON:
+                print(json.dumps(found), flush=True)
+            else:
+                _show(picture, output)
+        last = found
+        sleep(_LOOK_SECONDS)

@@ -1,0 +1,171 @@
+"""Why a replica is not ready, in words: quarantine, quota, pool, image, probe. Pure; from objects as the API server
+answers them.
+
+The scheduler's own message names every node that does not fit, those of other pools too, so a pod of one pool is judged
+by the nodes of that pool. What no rule here explains is left in the words of who refused it.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from headway.contract.gpu_resources import is_gpu
+from headway.wire import MIG_TAINT, POOL, QUARANTINE
+
+_PULLS = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "SignatureValidationFailed"}
+)
+"""Reasons of a waiting container whose image is missing (kubelet, `pkg/kubelet/images/types.go`)."""
+_CRASHES = "CrashLoopBackOff"
+_QUOTA = re.compile(r"exceeded quota: (?P<name>[^,]+), requested: (?P<asked>.+), used: (?P<used>.+), limited: (?P<limited>.+)")
+"""As ResourceQuota's admission says it (kubernetes, `plugin/pkg/admission/resourcequota/controller.go`)."""
+_ENDED = ("Succeeded", "Failed")
+
+Body = Mapping[str, Any]
+
+
+def why(pod: Body, nodes: Sequence[Body] = (), pods: Sequence[Body] = (), events: Iterable[Body] = ()) -> str:
+    """Why `pod` is not ready; empty where it is. `nodes` and `pods` are the cluster's, `events` those about the pod."""
+    status = pod.get("status", {})
+    if condition(pod, "Ready"):
+        return ""
+    if "deletionTimestamp" in pod["metadata"]:
+        return "it is ending"
+    if not pod.get("spec", {}).get("nodeName"):
+        unplaced = next((c for c in status.get("conditions", []) if c.get("type") == "PodScheduled" and c.get("status") == "False"), None)
+        return _unplaced(pod, unplaced.get("message", ""), nodes, pods) if unplaced else "the scheduler has not looked at it yet"
+    started = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    found = next((said for each in started if (said := _waits(each, pod))), "")
+    return found or _unproven(status, events) or f"{status.get('phase', 'Unknown').lower()}, not ready"
+
+
+def refused(conditions: Iterable[Body]) -> str:
+    """Why a Deployment may not make its pods; empty where it may."""
+    said = next((c.get("message", "") for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"), "")
+    quota = _QUOTA.search(said)
+    if quota is None:
+        return said
+    used, limited = _amounts(quota["used"]), _amounts(quota["limited"])
+    full = "; ".join(
+        f"{name} has {used.get(name, '?')} of {limited.get(name, '?')} in use and {asked} more asked for"
+        for name, asked in _amounts(quota["asked"]).items()
+    )
+    return f"quota {quota['name']} is full: {full}"
+
+
+def condition(thing: Body, kind: str) -> bool:
+    """Whether a node or pod says so of itself."""
+    return any(c.get("type") == kind and c.get("status") == "True" for c in thing.get("status", {}).get("conditions", []))
+
+
+def gpus(pod: Body) -> dict[str, int]:
+    """GPUs that a pod asks for, by resource."""
+    asked: dict[str, int] = {}
+    for container in pod.get("spec", {}).get("containers", ()):
+        resources = container.get("resources", {})
+        for resource, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
+            if is_gpu(resource):
+                asked[resource] = asked.get(resource, 0) + int(amount)
+    return asked
+
+
+def quarantined(node: Body) -> bool:
+    return _tainted(node, QUARANTINE)
+
+
+def _unplaced(pod: Body, message: str, nodes: Sequence[Body], pods: Sequence[Body]) -> str:
+    """Of the nodes of its pool: which are in quarantine, are not ready, are still to be cut, or have no GPU left."""
+    pool = (pod["spec"].get("nodeSelector") or {}).get(POOL)
+    if pool is None or not nodes:
+        return message or "not scheduled"
+    mine = [node for node in nodes if node["metadata"].get("labels", {}).get(POOL) == pool]
+    if not mine:
+        return f"pool {pool} has no node; one must be added"
+    found: list[str] = []
+    left = mine
+    for what, holds in _OUT_OF_USE.items():
+        those = [str(node["metadata"]["name"]) for node in left if holds(node)]
+        left = [node for node in left if not holds(node)]
+        if those:
+            found.append(f"{len(those)} of {len(mine)} {what} ({', '.join(sorted(those))})")
+    full = [said for resource, asked in gpus(pod).items() if left and (said := _full(resource, asked, left, pods))]
+    if left and not full:
+        return message or "not scheduled"
+    return f"pool {pool}: {'; '.join([*found, *full])}"
+
+
+def _unready(node: Body) -> bool:
+    return not condition(node, "Ready")
+
+
+def _cordoned(node: Body) -> bool:
+    return bool(node.get("spec", {}).get("unschedulable"))
+
+
+def _uncut(node: Body) -> bool:
+    return _tainted(node, MIG_TAINT)
+
+
+_OUT_OF_USE: Mapping[str, Callable[[Body], bool]] = {
+    "in quarantine": quarantined,
+    "not ready": _unready,
+    "cordoned": _cordoned,
+    "still to be cut by MIG": _uncut,
+}
+
+
+def _full(resource: str, asked: int, nodes: Sequence[Body], pods: Sequence[Body]) -> str:
+    """How the nodes are used where none has `asked` left."""
+    names = {str(node["metadata"]["name"]) for node in nodes}
+    used = dict.fromkeys(names, 0)
+    for pod in pods:
+        node = pod.get("spec", {}).get("nodeName")
+        if node in names and pod.get("status", {}).get("phase") not in _ENDED:
+            used[node] += gpus(pod).get(resource, 0)
+    there = {str(node["metadata"]["name"]): int((node.get("status", {}).get("allocatable") or {}).get(resource, 0)) for node in nodes}
+    if any(there[name] - used[name] >= asked for name in names):
+        return ""
+    return f"no node has {asked} {resource} left ({sum(used.values())} of {sum(there.values())} in use on {len(nodes)})"
+
+
+def _waits(container: Body, pod: Body) -> str:
+    """Why a container does not run; empty where it does, or is done."""
+    name, waiting = container.get("name", "?"), container.get("state", {}).get("waiting")
+    if not waiting:
+        return ""
+    reason, message = waiting.get("reason", ""), waiting.get("message", "")
+    if reason in _PULLS:
+        image = next((c.get("image") for c in _containers(pod) if c.get("name") == name), container.get("image", ""))
+        return f"image {image} cannot be pulled: {message or reason}"
+    if reason == _CRASHES:
+        ended = container.get("lastState", {}).get("terminated", {})
+        how = f"{ended.get('reason', 'ended')}, exit code {ended.get('exitCode', '?')}"
+        return f"container {name} ended {container.get('restartCount', '?')} times, the last time with {how}"
+    return " ".join(part for part in (reason, message) if part)
+
+
+def _unproven(status: Body, events: Iterable[Body]) -> str:
+    """Which probe a running pod has not passed, with its newest answer where an event has one."""
+    running = [each for each in status.get("containerStatuses", ()) if "running" in each.get("state", {}) and not each.get("ready")]
+    if not running:
+        return ""
+    probe = "startup" if any(each.get("started") is False for each in running) else "readiness"
+    said = [e.get("message", "") for e in sorted(events, key=_when) if e.get("reason") == "Unhealthy"]
+    return f"{said[-1][:1].lower()}{said[-1][1:]}" if said else f"its {probe} probe has not passed"
+
+
+def _when(event: Body) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _containers(pod: Body) -> Sequence[Body]:
+    return (*pod["spec"].get("initContainers", ()), *pod["spec"].get("containers", ()))
+
+
+def _tainted(node: Body, key: str) -> bool:
+    return any(taint.get("key") == key for taint in node.get("spec", {}).get("taints") or ())
+
+
+def _amounts(text: str) -> dict[str, str]:
+    """`requests.nvidia.com/gpu=1,pods=3`."""
+    return dict(part.split("=", 1) for part in text.split(",") if "=" in part)

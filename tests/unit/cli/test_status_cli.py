@@ -1,0 +1,209 @@
+"""`headway status` against an API server and a Prometheus on loopback that answer as genuine ones do."""
+
+import json
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+import yaml
+from typer.testing import CliRunner, Result
+
+from headway.cli.main import app
+from headway.contract.reading.loader import load_tenant
+from headway.ledger.store import FolderStore
+from headway.problem import Exit, UserError
+from headway.release.driver.event_kinds import OperatorRequest
+from headway.release.driver.requests import ask
+from headway.wire import ARM, MODEL, POOL, QUARANTINE, RELEASE, RELEASE_HEADER, TENANT, WEIGHTS_ROUTE
+from sandbox.layout import Layout
+from tests.loopback import Handler, served
+from tests.unit.release_world import Scene
+
+PROJECT = Path(__file__).parents[3]
+GPU = "nvidia.com/gpu"
+LABELS = {TENANT: "vision", MODEL: "defects"}
+Command = Callable[..., Result]
+
+
+class World(Handler):
+    """Lists of objects by kind, and values by query. A list with `namespaces` in its path is of one namespace."""
+
+    objects: dict[str, list[dict[str, Any]]]
+    forbidden: tuple[str, ...] = ()
+    series: dict[str, float]
+
+    def do_GET(self) -> None:
+        address = urlsplit(self.path)
+        kind = address.path.rpartition("/")[2]
+        if address.path == "/readyz":
+            self.reply(200, "ok")
+        elif kind in self.forbidden:
+            self.reply(403, {"message": f"{kind} is forbidden"})
+        else:
+            only = "metadata.namespace" if "/namespaces/" not in address.path else "vision"
+            found = [
+                each for each in self.objects.get(kind, []) if only == "metadata.namespace" or each["metadata"].get("namespace") == only
+            ]
+            wanted = unquote(parse_qs(address.query).get("labelSelector", [""])[0])
+            name, _, value = wanted.partition("=")
+            chosen = [
+                each
+                for each in found
+                if not name or (each["metadata"].get("labels") or {}).get(name) in ({value} if value else {"defects"})
+            ]
+            self.reply(200, {"items": chosen, "metadata": {}})
+
+    def do_POST(self) -> None:
+        query = parse_qs(f"{urlsplit(self.path).query}&{self.body().decode()}")["query"][0]
+        labels = {"tenant": "vision", "model": "defects", "objective": "availability"}
+        known = {name: value for name, value in self.series.items() if name == query}
+        result = [{"metric": labels, "value": [1.0, str(value)]} for value in known.values()]
+        self.reply(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
+
+
+def deployment(release: str, arm: str, replicas: int, ready: int) -> dict[str, Any]:
+    labels = {**LABELS, RELEASE: release, ARM: arm}
+    spec = {"replicas": replicas, "template": {"metadata": {"labels": labels}}}
+    return {"metadata": {"name": release, "namespace": "vision", "labels": labels}, "spec": spec, "status": {"readyReplicas": ready}}
+
+
+def pod(name: str, release: str, arm: str, on: str = "") -> dict[str, Any]:
+    waits = {"type": "PodScheduled", "status": "False", "message": "0/2 nodes are available"}
+    return {
+        "metadata": {"name": name, "namespace": "vision", "labels": {**LABELS, RELEASE: release, ARM: arm}},
+        "spec": {"nodeName": on or None, "nodeSelector": {POOL: "l4"}, "containers": [{"name": "s", "resources": {"limits": {GPU: "1"}}}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"} if on else waits]},
+    }
+
+
+def node(name: str, *taints: str) -> dict[str, Any]:
+    conditions = [{"type": "Ready", "status": "True"}]
+    head = {"name": name, "labels": {POOL: "l4", MODEL: "defects"}}
+    return {
+        "metadata": head,
+        "spec": {"taints": [{"key": key} for key in taints]},
+        "status": {"conditions": conditions, "allocatable": {GPU: "1"}},
+    }
+
+
+def route(weights: dict[str, int]) -> dict[str, Any]:
+    def arm(key: str, weight: int) -> dict[str, Any]:
+        headers = {"response": {"set": {RELEASE_HEADER: key}}}
+        return {"destination": {"host": f"defects-{key}.vision.svc.cluster.local"}, "weight": weight, "headers": headers}
+
+    rule = {"name": WEIGHTS_ROUTE, "route": [arm(key, weight) for key, weight in weights.items()]}
+    spec = {"hosts": ["defects.vision.svc.cluster.local", "defects.vision.models.example.com"], "http": [rule]}
+    return {"metadata": {"name": "defects", "namespace": "vision", "labels": LABELS}, "spec": spec}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    (found,) = load_tenant(PROJECT / "tenants" / "vision").contracts
+    return Scene.of(FolderStore(tmp_path / "ledger"), next(model for model in found.models if model.name == "defects"))
+
+
+@pytest.fixture
+def world(scene: Scene) -> type[World]:
+    class Now(World):
+        objects = {  # noqa: RUF012
+            "deployments": [deployment(scene.stable, "stable", 2, 1)],
+            "pods": [pod("a", scene.stable, "stable", "n1"), pod("b", scene.stable, "stable")],
+            "nodes": [node("n1"), node("n2", QUARANTINE)],
+            "virtualservices": [route({scene.stable: 100})],
+        }
+        series = {"headway:slo_bad:share1h": 0.003, "headway:slo_allowed:share": 0.001}  # noqa: RUF012
+
+    return Now
+
+
+@pytest.fixture
+def command(world: type[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Command]:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
+    monkeypatch.setenv("COLUMNS", "200")
+    with served(world) as address:
+        monkeypatch.setenv("HEADWAY_PROMETHEUS", address)
+        file = Layout.of(PROJECT).kubeconfig
+        file.parent.mkdir(parents=True, mode=0o700)
+        cluster, context = {"server": address}, {"cluster": "one", "user": "me"}
+        named = {"clusters": [{"name": "one", "cluster": cluster}], "contexts": [{"name": "one", "context": context}]}
+        file.write_text(yaml.safe_dump({**named, "users": [{"name": "me", "user": {}}], "current-context": "one"}), encoding="utf-8")
+        yield lambda *words: CliRunner().invoke(app, ["status", *words, "--project", str(PROJECT)])
+
+
+def words(result: Result) -> str:
+    return " ".join(result.output.split())
+
+
+def test_a_service_that_lacks_a_replica_says_why_and_the_command_fails(command: Command, scene: Scene) -> None:
+    answer = command()
+    assert answer.exit_code == Exit.REFUSED, answer.output
+    said = words(answer)
+    assert f"vision/defects 1/2 {scene.stable} 100 % availability burns 3x none under way" in said
+    assert (
+        f"vision/defects {scene.stable} (stable): pool l4: 1 of 2 in quarantine (n2); no node has 1 {GPU} left (1 of 1 in use on 1)" in said
+    )
+
+
+def test_a_contract_that_serves_nowhere_is_said_not_to_be_deployed(command: Command) -> None:
+    assert "vision/embeddings not deployed no route" in words(command())
+
+
+def test_one_service_in_full_has_its_address_pods_promises_and_report(command: Command, scene: Scene) -> None:
+    said = words(command("vision/defects", "-e", "sandbox"))
+    assert "vision/defects in sandbox address defects.vision.models.example.com" in said
+    assert f"{scene.stable} (stable) 1 of 2 ready" in said
+    assert "a n1 ready" in said and "b on no node pool l4:" in said
+    assert "availability: 0.3 % of requests broke it in the last hour, 0.1 % may: 3x" in said
+    assert "headway release report vision/defects -e sandbox" in said
+
+
+def test_a_service_of_which_all_is_there_is_no_failure(command: Command, world: type[World], scene: Scene) -> None:
+    world.objects = {**world.objects, "deployments": [deployment(scene.stable, "stable", 1, 1)], "pods": world.objects["pods"][:1]}
+    answer = command("vision/defects")
+    assert answer.exit_code == Exit.OK, answer.output
+    assert "1 of 1 ready" in answer.output
+
+
+def test_a_release_on_its_way_is_shown_with_its_weight(command: Command, world: type[World], scene: Scene) -> None:
+    scene.begin()
+    ask(scene.ledger(), OperatorRequest.FREEZE, "lunch")
+    world.objects["virtualservices"] = [route({scene.stable: 95, scene.release: 5})]
+    said = words(command())
+    assert f"{scene.stable} 95 %, {scene.release} 5 %" in said
+    assert f"{scene.release} held: only {scene.stable}" in said
+    full = words(command("vision/defects"))
+    assert f"release {scene.release} against {scene.stable}, began" in full and "status held: lunch" in full
+
+
+def test_who_may_not_read_nodes_is_told_the_schedulers_words(command: Command, world: type[World]) -> None:
+    world.forbidden = ("nodes",)
+    try:
+        assert "b on no node 0/2 nodes are available" in words(command("vision/defects"))
+    finally:
+        world.forbidden = ()
+
+
+def test_metrics_that_do_not_answer_are_said_and_hide_nothing_else(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_PROMETHEUS", "http://127.0.0.1:1")
+    said = words(command())
+    assert "No promises: http://127.0.0.1:1 did not answer" in said and "1/2" in said
+
+
+def test_an_api_server_that_does_not_answer_ends_with_what_to_do(command: Command, tmp_path: Path) -> None:
+    file = Layout.of(PROJECT).kubeconfig
+    file.write_text(file.read_text(encoding="utf-8").replace("server: http://127.0.0.1:", "server: http://127.0.0.9:"), encoding="utf-8")
+    error = command().exception
+    assert isinstance(error, UserError)
+    assert error.fact.startswith("The API server does not answer")
+
+
+def test_programs_get_the_same_as_data(command: Command, scene: Scene) -> None:
+    found = json.loads(command("-o", "json").output)
+    service = found["services"]["vision/defects"]
+    assert (found["ready"], service["ready"], service["weights"]) == (False, False, {scene.stable: 100})
+    assert service["addresses"] == ["defects.vision.models.example.com"]
+    assert service["replicas"][0]["pods"][1]["why"].startswith("pool l4: 1 of 2 in quarantine")
+    assert service["promises"] == [{"objective": "availability", "broken": 0.003, "allowed": 0.001}]

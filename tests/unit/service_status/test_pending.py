@@ -1,0 +1,123 @@
+"""Why a replica is not ready, in words, from objects as the API server answers them."""
+
+from typing import Any
+
+from headway.service_status.pending import refused, why
+from headway.service_status.replicas import services
+from headway.wire import ARM, MIG_TAINT, MODEL, POOL, QUARANTINE, RELEASE, TENANT
+
+GPU = "nvidia.com/gpu"
+SAID = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector."
+
+
+def node(name: str, pool: str = "l4", gpus: int = 1, *, ready: bool = True, taints: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {POOL: pool}},
+        "spec": {"taints": [{"key": key, "effect": "NoSchedule"} for key in taints], **spec},
+        "status": {"allocatable": {GPU: str(gpus)}, "conditions": [{"type": "Ready", "status": "True" if ready else "Unknown"}]},
+    }
+
+
+def pod(name: str = "p", on: str = "", pool: str = "l4", **status: Any) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "labels": {TENANT: "vision", MODEL: "defects", RELEASE: "r1", ARM: "stable"}},
+        "spec": {
+            "nodeName": on or None,
+            "nodeSelector": {POOL: pool},
+            "containers": [{"name": "server", "image": "registry.example/triton@sha256:1", "resources": {"limits": {GPU: "1"}}}],
+        },
+        "status": {"phase": "Running" if on else "Pending", **status},
+    }
+
+
+def unplaced(message: str = SAID) -> dict[str, Any]:
+    return pod(conditions=[{"type": "PodScheduled", "status": "False", "message": message}])
+
+
+def container(**state: Any) -> dict[str, Any]:
+    return {"name": "server", "state": state.pop("state", {}), **state}
+
+
+def test_a_ready_pod_has_no_reason() -> None:
+    assert why(pod(on="n1", conditions=[{"type": "Ready", "status": "True"}])) == ""
+
+
+def test_a_pod_that_only_a_node_in_quarantine_could_take_names_that_node() -> None:
+    others = [node("h", "h100"), node("g", "h100")]
+    assert why(unplaced(), [node("a", taints=(QUARANTINE,)), *others]) == "pool l4: 1 of 1 in quarantine (a)"
+
+
+def test_a_full_pool_says_how_many_of_its_gpus_are_in_use() -> None:
+    said = why(unplaced(), [node("a"), node("b", taints=(QUARANTINE,))], [pod("q", on="a")])
+    assert said == f"pool l4: 1 of 2 in quarantine (b); no node has 1 {GPU} left (1 of 1 in use on 1)"
+
+
+def test_a_pod_that_has_ended_uses_no_gpu() -> None:
+    assert why(unplaced("0/1 nodes are available: 1 Insufficient cpu."), [node("a")], [pod("q", on="a", phase="Failed")]) == (
+        "0/1 nodes are available: 1 Insufficient cpu."
+    )
+
+
+def test_a_pool_without_nodes_waits_for_one() -> None:
+    assert why(unplaced(), [node("h", "h100")]) == "pool l4 has no node; one must be added"
+
+
+def test_nodes_that_are_late_down_or_cordoned_are_told_apart() -> None:
+    nodes = [node("a", ready=False), node("b", taints=(MIG_TAINT,)), node("c", unschedulable=True)]
+    assert why(unplaced(), nodes) == "pool l4: 1 of 3 not ready (a); 1 of 3 cordoned (c); 1 of 3 still to be cut by MIG (b)"
+
+
+def test_what_no_node_of_the_pool_explains_is_left_in_the_schedulers_words() -> None:
+    assert why(unplaced("0/1 nodes are available: 1 Insufficient memory."), [node("a")]).endswith("1 Insufficient memory.")
+
+
+def test_an_image_that_cannot_be_pulled_is_named() -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": "manifest unknown"}
+    said = why(pod(on="a", containerStatuses=[container(state={"waiting": waiting})]))
+    assert said == "image registry.example/triton@sha256:1 cannot be pulled: manifest unknown"
+
+
+def test_a_container_that_keeps_ending_says_how_often_and_how() -> None:
+    again = container(
+        state={"waiting": {"reason": "CrashLoopBackOff", "message": "back-off"}},
+        restartCount=7,
+        lastState={"terminated": {"reason": "OOMKilled", "exitCode": 137}},
+    )
+    assert why(pod(on="a", containerStatuses=[again])) == "container server ended 7 times, the last time with OOMKilled, exit code 137"
+
+
+def test_a_probe_that_fails_says_its_newest_answer() -> None:
+    running = pod(on="a", containerStatuses=[container(state={"running": {}}, ready=False, started=False)])
+    events = [
+        {"reason": "Unhealthy", "message": "Startup probe failed: golden 2 of 3", "lastTimestamp": "2026-11-25T04:00:09Z"},
+        {"reason": "Unhealthy", "message": "Startup probe failed: connection refused", "lastTimestamp": "2026-11-25T04:00:01Z"},
+        {"reason": "Pulled", "message": "pulled", "lastTimestamp": "2026-11-25T04:00:10Z"},
+    ]
+    assert why(running, events=events) == "startup probe failed: golden 2 of 3"
+    assert why(running) == "its startup probe has not passed"
+
+
+def test_a_quota_that_is_full_says_of_what_how_much() -> None:
+    message = (
+        f'pods "defects-r1-x" is forbidden: exceeded quota: vision, requested: requests.{GPU}=1, '
+        f"used: requests.{GPU}=4,pods=9, limited: requests.{GPU}=4,pods=50"
+    )
+    conditions = [{"type": "ReplicaFailure", "status": "True", "message": message}]
+    assert refused(conditions) == f"quota vision is full: requests.{GPU} has 4 of 4 in use and 1 more asked for"
+
+
+def test_another_refusal_is_left_in_its_own_words() -> None:
+    assert refused([{"type": "ReplicaFailure", "status": "True", "message": "denied by policy"}]) == "denied by policy"
+    assert refused([{"type": "Available", "status": "True", "message": "fine"}]) == ""
+
+
+def test_stable_and_baseline_of_one_release_are_told_apart() -> None:
+    def deployment(arm: str) -> dict[str, Any]:
+        labels = {TENANT: "vision", MODEL: "defects", RELEASE: "r1", ARM: arm}
+        spec = {"replicas": 1, "template": {"metadata": {"labels": labels}}}
+        return {"metadata": {"labels": labels}, "spec": spec, "status": {"readyReplicas": int(arm == "stable")}}
+
+    base = pod("q", on="a")
+    base["metadata"]["labels"][ARM] = "baseline"
+    found = services([deployment("stable"), deployment("baseline")], [pod("p", on="a"), base])
+    assert [(each.arm, [p.name for p in each.pods], each.ready) for each in found] == [("baseline", ["q"], 0), ("stable", ["p"], 1)]
