@@ -162,13 +162,23 @@ class Envelope(Part):
     memory: Annotated[Bytes, between(Bytes(128 * _MI), Bytes(2 * 2**40))]
     """RAM of the server container, including `shared_memory`."""
     shared_memory: Annotated[Bytes, between(Bytes(0), Bytes(2**40))] = Bytes(0)
-    """Size of `/dev/shm`; counts as RAM. Tensor-parallel servers and Triton's Python backend need it."""
+    """Size of `/dev/shm`; counts as RAM. Tensor-parallel servers and Triton's Python backend need it; under MPS it is the node's."""
     scratch: Annotated[Bytes, between(Bytes(_GI // 4), Bytes(4 * 2**40))] = Bytes(2 * _GI)
     """Ephemeral storage for logs, compilation caches and temporary files; the artifact has space of its own."""
     largest_request: LargestRequest
     """The largest request that the replica must handle within this envelope."""
 
     def violations(self) -> Iterator[Problem]:
+        if self.shared_memory and self.gpu.share == "mps":
+            # NVIDIA/k8s-device-plugin, internal/plugin/mps.go; the kubelet mounts a pod's own volumes after a device's (kubelet_pods.go).
+            yield problem(
+                "shared-memory-is-the-daemons-under-mps",
+                "shared_memory",
+                value=self.shared_memory,
+                fact="a GPU is shared by MPS through /dev/shm, which the replica would cover with its own",
+                consequence="CUDA would not find the MPS server, and the model would not start",
+                remedy="Leave shared_memory out, for the node's replicas have half of its RAM there; or use share: whole, mig or slice",
+            )
         if self.shared_memory and self.shared_memory * 2 > self.memory:
             yield problem(
                 "shared-memory-within-ram",

@@ -138,6 +138,7 @@ MODELS: dict[str, Model] = {
         name="defects-mps",
         batch=None,
         envelope__gpu={"share": "mps", "accelerator": "l4", "memory": "5Gi"},
+        envelope__shared_memory=None,
         placement__isolation="shared",
     ),
     "defects-slice": changed(

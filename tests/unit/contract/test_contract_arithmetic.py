@@ -188,8 +188,11 @@ def test_a_gpu_that_the_quota_does_not_name_is_not_granted() -> None:
     assert not uses["quota", "gpus", "h100"].within
 
 
+MPS = {"envelope/gpu/share": "mps", "envelope/shared_memory": "0B", "placement/isolation": "shared"}
+
+
 def test_shares_of_a_gpu_are_counted_apart_from_whole_ones() -> None:
-    shared = model(DEFECTS, **{"envelope/gpu/share": "mps", "placement/isolation": "shared"})
+    shared = model(DEFECTS, **MPS)
     uses = {use.path: use for use in quota_use(tenant(), [shared])}
     assert uses["quota", "shared"].used == 7
     assert uses["quota", "gpus", "l4"].used == 0
@@ -283,9 +286,8 @@ def test_a_share_is_offered_only_with_enough_memory() -> None:
     mps = pool(L4_POOL, sharing={"mode": "mps", "replicas": 4})
     assert mps.share_memory == 23_034 * MI // 4
     assert mps.resources_per_node == {"nvidia.com/gpu.shared": 4}
-    needs = {"envelope/gpu/share": "mps", "placement/isolation": "shared"}
-    assert not mps.offers(model(DEFECTS, **needs, **{"envelope/gpu/memory": "6Gi"}).envelope.gpu)
-    assert mps.offers(model(DEFECTS, **needs, **{"envelope/gpu/memory": "5Gi"}).envelope.gpu)
+    assert not mps.offers(model(DEFECTS, **MPS, **{"envelope/gpu/memory": "6Gi"}).envelope.gpu)
+    assert mps.offers(model(DEFECTS, **MPS, **{"envelope/gpu/memory": "5Gi"}).envelope.gpu)
 
 
 def test_a_mig_node_offers_its_layout_on_every_gpu() -> None:
@@ -330,7 +332,7 @@ def test_a_month_has_730_hours_and_warm_places_cost_too() -> None:
 
 
 def test_shares_of_a_gpu_divide_its_price() -> None:
-    shared = model(DEFECTS, **{"envelope/gpu/share": "mps", "envelope/gpu/memory": "5Gi", "placement/isolation": "shared"})
+    shared = model(DEFECTS, **MPS, **{"envelope/gpu/memory": "5Gi"})
     assert cost(shared, pool(L4_POOL, sharing={"mode": "mps", "replicas": 4})).replica_hour == 201_200
 
 

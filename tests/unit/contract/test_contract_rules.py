@@ -130,6 +130,12 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("mig-profile-exists", EMBEDDINGS, {"envelope/gpu/accelerator": "l4"}, "envelope.gpu.accelerator"),
     ("shared-memory-within-ram", DEFECTS, {"envelope/shared_memory": "6Gi"}, "envelope.shared_memory"),
     (
+        "shared-memory-is-the-daemons-under-mps",
+        DEFECTS,
+        {"envelope/gpu/share": "mps", "envelope/gpu/memory": "5Gi", "placement/isolation": "shared"},
+        "envelope.shared_memory",
+    ),
+    (
         "tensor-dimension-not-zero",
         DEFECTS,
         {f"{TENSOR}/shape": [3, 0, 512], f"{TENSOR}/max_shape": GONE},
