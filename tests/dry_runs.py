@@ -122,6 +122,9 @@ def headway(words: Sequence[str], *, complete: bool = False) -> str | None:
         rest.pop(0)
     if (not rest and not complete) or rest == ["--help"]:
         return None
+    if here.name == "headway":  # an option of the program itself acts as soon as it is read, so it is not given to the parser
+        taken = {word for option in here.params for word in option.opts}
+        return None if set(rest) <= taken else f"No such option: {', '.join(rest)}"
     if complete and any(option.name == "environment" for option in here.params) and not {"-e", "--environment"} & set(rest):
         return "it does not say which environment it means"
     try:

@@ -13,10 +13,25 @@ from headway.problem import Exit, UserError
 
 SANDBOX = "sandbox"
 """The environment in which nothing can be broken."""
+
+
+def _complete(incomplete: str) -> list[str]:
+    try:
+        return [name for name in environments(find()) if name.startswith(incomplete)]
+    except (UserError, OSError):
+        return []
+
+
 EnvironmentOption = Annotated[
     str | None,
     typer.Option(
-        "--environment", "-e", envvar=ENVIRONMENT_VARIABLE, show_envvar=True, metavar="NAME", help="Which environment, such as prod."
+        "--environment",
+        "-e",
+        envvar=ENVIRONMENT_VARIABLE,
+        show_envvar=True,
+        metavar="NAME",
+        autocompletion=_complete,
+        help="Which environment, such as prod.",
     ),
 ]
 

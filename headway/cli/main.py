@@ -5,62 +5,39 @@ Commands import what they need when they run, so that `headway --help` answers a
 
 import os
 import sys
-import traceback
 from contextlib import suppress
 from io import TextIOWrapper
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
-from headway.cli import (
-    access,
-    artifact,
-    artifact_cache,
-    backtest,
-    certificate,
-    contracts,
-    cost,
-    doctor,
-    golden,
-    leftovers,
-    loops,
-    mirror,
-    nodes,
-    policies,
-    release,
-    status,
-    verify,
-)
 from headway.cli.plugins import Commands
 from headway.problem import Exit, UserError
-from headway.wire import ARTIFACT_CACHE_COMMAND
 
 app = typer.Typer(
     name="headway",
     cls=Commands,
-    help="A GPU inference platform as code.",
+    context_settings={"help_option_names": ["-h", "--help"]},
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    add_completion=False,
+    rich_markup_mode=None,
 )
-app.add_typer(contracts.app)
-app.add_typer(release.app, name="release")
-app.add_typer(nodes.app, name="nodes")
-app.add_typer(artifact.app, name="artifact")
-app.add_typer(verify.app, name="verify")
-app.add_typer(loops.app, name="loops")
-app.add_typer(certificate.app, name="certificate")
-app.command(ARTIFACT_CACHE_COMMAND)(artifact_cache.artifact_cache)
-app.command("backtest")(backtest.backtest)
-app.command("cost")(cost.cost)
-app.command("doctor")(doctor.doctor)
-app.command("golden")(golden.golden)
-app.command("access")(access.access)
-app.command("leftovers")(leftovers.leftovers)
-app.command("status")(status.status)
-app.command("policies")(policies.policies)
-app.command("mirror")(mirror.mirror)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from headway import VERSION
+
+        typer.echo(f"headway {VERSION}")
+        raise typer.Exit
+
+
+@app.callback(epilog="`headway COMMAND -h` says what a command takes, with examples. Exit codes and variables: docs/reference/cli.md.")
+def _headway(
+    version: Annotated[bool, typer.Option("--version", is_eager=True, callback=_version, help="Show the version, and exit.")] = False,
+) -> None:
+    """A GPU inference platform as code."""
 
 
 def main() -> None:
@@ -73,7 +50,7 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal without the character is shown its number
     _warn_root()
     try:
-        app()
+        app(prog_name="headway")
     except UserError as error:
         _say("stopped" if error.exit == Exit.INTERRUPTED else "error", error)
         sys.exit(error.exit)
@@ -122,6 +99,8 @@ def _say(kind: str, error: UserError) -> None:
 
 
 def _keep(error: Exception) -> Path:
+    import traceback
+
     from headway.environment import selection
     from headway.private_folder import private_folder
 

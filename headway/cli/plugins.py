@@ -1,13 +1,14 @@
-"""Command groups that other distributions, or other parts of this one, add to `headway`: found by the entry points
-`headway.commands`.
-
-They are looked for only when a command is not one of Headway's own, or when all commands are listed.
+"""The commands of `headway`, each loaded when it is asked for: its own by the catalogue, and those that other distributions, or other parts
+of this one, add by the entry points `headway.commands`.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
+
+from headway.cli.catalogue import CATALOGUE, EXAMPLES, CommandGroup, for_example
 
 GROUP = "headway.commands"
 """An entry point of this group names a `typer.Typer`; its own name is the command."""
@@ -17,19 +18,54 @@ class Commands(TyperGroup):
     """Headway's own commands, and those that were installed beside it."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.commands:
-            self._add_installed()
+        if cmd_name not in self.commands and (found := _own(cmd_name) or _installed().get(cmd_name)) is not None:
+            self.add_command(_made(found() if callable(found) else found.load(), cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def list_commands(self, ctx: Any) -> list[str]:
-        self._add_installed()
-        return super().list_commands(ctx)
+        return [*CATALOGUE, *sorted(_installed())]
 
-    def _add_installed(self) -> None:
-        from importlib.metadata import entry_points
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """By group, each with what the catalogue says of it: nothing of Headway's own is loaded."""
+        installed = [(name, self.get_command(ctx, name).get_short_help_str(limit=60)) for name in sorted(_installed())]
+        for group in CommandGroup:
+            own = [(name, each.says) for name, each in CATALOGUE.items() if each.group is group]
+            rows = [*own, *(installed if group is CommandGroup.HERE else ())]
+            if rows:
+                with formatter.section(group.value):
+                    formatter.write_dl(rows)
 
-        for found in sorted(entry_points(group=GROUP)):
-            if found.name not in self.commands:
-                command = typer.main.get_group(found.load())
-                command.name = found.name
-                self.add_command(command)
+
+def _own(name: str) -> Any:
+    """What loads the command, where it is Headway's own."""
+    from importlib import import_module
+
+    entry = CATALOGUE.get(name)
+    return (lambda: getattr(import_module(entry.module), entry.attribute)) if entry else None
+
+
+def _installed() -> dict[str, Any]:
+    from importlib.metadata import entry_points
+
+    return {found.name: found for found in entry_points(group=GROUP) if found.name not in CATALOGUE}
+
+
+def _made(given: Any, name: str) -> Any:
+    """A command of the parser from a `typer.Typer` or a function, with its examples."""
+    app = given if isinstance(given, typer.Typer) else typer.Typer(add_completion=False)
+    if app is not given:
+        app.command(name)(given)
+    app.rich_markup_mode = None
+    command = typer.main.get_group(app) if app is given else typer.main.get_command(app)
+    command.name = name
+    for words, inner in _within(name, command):
+        if examples := EXAMPLES.get(words):
+            inner.epilog = for_example(*examples)
+    return command
+
+
+def _within(words: str, command: Any) -> Iterator[tuple[str, Any]]:
+    """The command and all below it, each with the words that are typed for it."""
+    yield words, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _within(f"{words} {name}", inner)

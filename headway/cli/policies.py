@@ -4,7 +4,7 @@ An exemption counts by the day in UTC, as the packs count it. The page names dat
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -28,23 +28,33 @@ class PoliciesOutput(StrEnum):
 
 
 def policies(
+    rule: Annotated[
+        str | None, typer.Argument(metavar="[RULE]", help="one rule, explained; all of them otherwise", show_default=False)
+    ] = None,
     output: Annotated[
         PoliciesOutput, typer.Option("--output", "-o", help="text for people, json for machines, markdown for docs/policies.md")
     ] = PoliciesOutput.TEXT,
 ) -> None:
-    """List every rule: what it requires, why, how to correct a breach, and which resources are exempt until when.
+    """List every rule and which resources are exempt until when; or explain one: what it requires, why, what to do about a
+    breach, and an example that it refuses.
 
-    Exit codes: 0 listed, 1 an exemption has expired (every run with the packs fails until it is renewed or removed).
+    Exit codes: 0 listed, 1 an exemption has expired (every run with the packs fails until it is renewed or removed), 2 there is no such rule.
     """
     from policies.guardrails.registry import PACKS, RULES
 
     exemptions, today = _exemptions(RULES), datetime.now(UTC).date()
 
+    if rule is not None and rule not in {r.id for r in RULES}:
+        raise _unknown(rule, [r.id for r in RULES])
+    chosen = tuple(r for r in RULES if rule in (None, r.id))
     packs = {r.id: tuple(sorted(layer for layer, rules in PACKS.items() if r in rules)) for r in RULES}
     if output is PoliciesOutput.JSON:
-        typer.echo(json.dumps([_record(r, packs[r.id], exemptions) for r in RULES], indent=2))
+        typer.echo(json.dumps([_record(r, packs[r.id], exemptions) for r in chosen], indent=2))
     elif output is PoliciesOutput.MARKDOWN:
         typer.echo(markdown(RULES, packs, exemptions), nl=False)
+    elif rule is not None:
+        for line in explained(chosen[0], packs[rule], [e for e in exemptions if e.rule == rule], today):
+            typer.echo(line)
     else:
         _print(RULES, exemptions, today)
     raise typer.Exit(Exit.REFUSED if any(e.expires < today for e in exemptions) else Exit.OK)
@@ -66,6 +76,39 @@ def standing(exemption: "Exemption", today: date) -> str:
     if left < 0:
         return f"EXPIRED on {exemption.expires}: every run fails"
     return f"until {exemption.expires}" + (f", {left} days left" if left <= SOON_DAYS else "")
+
+
+def _unknown(rule: str, known: Sequence[str]) -> UserError:
+    from difflib import get_close_matches
+
+    near = get_close_matches(rule, known, 3)
+    said = f"Did you mean {' or '.join(near)}?" if near else "`headway policies` lists them."
+    return UserError(f"There is no rule {rule}.", "Nothing is explained.", said, Exit.USAGE)
+
+
+def explained(rule: "PolicyRule", packs: tuple[str, ...], exemptions: "Sequence[Exemption]", today: date) -> Iterator[str]:
+    """One rule in lines, as somebody reads it whose plan it has just refused."""
+    yield f"{rule.id}: {rule.title}"
+    yield f"  {rule.severity.value} severity, {rule.level.value}, in the packs of {', '.join(packs)}"
+    yield f"  Why: {rule.rationale}"
+    yield f"  Remedy: {rule.remedy}"
+    for name, schema in rule.settings.items():
+        yield f"  Setting {name} ({schema['type']}), default {json.dumps(schema['default'])}, in policies/config/<environment>.json"
+    yield from _refused(rule.id)
+    yield from (f"  Exempt: {e.resource}, {standing(e, today)}, {e.owner}: {e.reason}" for e in exemptions)
+    if not exemptions:
+        yield "  Exempt: nothing (policies/exemptions.yaml)"
+
+
+def _refused(rule: str) -> "Iterator[str]":
+    """The examples of what the rule refuses."""
+    from headway.problem import dotted
+    from policies.guardrails.refused_examples import ABSENT, REFUSED_EXAMPLES
+
+    for found, kind, place, value, _ in REFUSED_EXAMPLES:
+        if found == rule:
+            what = f"without {dotted(place)}" if value is ABSENT else f"with {dotted(place)}: {json.dumps(value)}"
+            yield f"  Refused, for example: {kind.rpartition(':')[2]} {what}"
 
 
 def _record(rule: "PolicyRule", packs: tuple[str, ...], exemptions: "Sequence[Exemption]") -> dict[str, object]:
@@ -142,6 +185,6 @@ def _print(rules: "tuple[PolicyRule, ...]", exemptions: "Sequence[Exemption]", t
         console.print(f"  {e.rule}  {e.resource}", highlight=False, markup=False)
         console.print(f"    [{colour}]{standing(e, today)}[/], {e.owner}: {e.reason}", highlight=False)
     console.print(
-        f"\n{len(rules)} rules; `headway policies --output json` says why, what to do about a breach, and what can be configured.",
+        f"\n{len(rules)} rules; `headway policies RULE` says why, what to do about a breach, and what is refused.",
         highlight=False,
     )

@@ -38,8 +38,6 @@ def status(
 ) -> None:
     """Show what model services do now: address, versions and weights, promises, replicas and why one is missing, release,
     links.
-
-    headway status -e prod; headway status vision/defects --watch
     """
     look = _looker(service, to_read(environment, project), project, prometheus)
     if watch:

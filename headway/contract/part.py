@@ -4,21 +4,38 @@ The trap: pydantic runs a part's own `violations` only when all
 fields of that part are valid, so a contradiction may show up one `check` after the misspelt field beside it.
 """
 
+import ast
+import inspect
 import re
+import textwrap
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal, Self
+from functools import cache
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, Strict, model_validator
-from pydantic_core import PydanticCustomError, PydanticKnownError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, GetJsonSchemaHandler, Strict, model_validator
+from pydantic.json_schema import JsonSchemaValue
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError
 
 from headway.contract.units import Quantity
 from headway.problem import Problem
 
 
 class Part(BaseModel):
-    """Base of all contract parts. Descriptions of fields are their docstrings: reference and JSON Schema are generated from them."""
+    """Base of all contract parts. Descriptions of fields are their docstrings: reference and JSON Schema are generated from them.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, validate_default=True)
+    They are read when one is asked for: pydantic's own `use_attribute_docstrings` parses every source at each start.
+    """
+
+    model_config = ConfigDict(defer_build=True, frozen=True, extra="forbid", validate_default=True)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        made = handler(core_schema)
+        for name, value in handler.resolve_ref_schema(made).get("properties", {}).items():
+            if said := description(cls, name):
+                value["description"] = said
+        return made
 
     def violations(self) -> Iterator[Problem]:
         """Contradictions between valid fields of this part, their paths relative to it; none by default."""
@@ -38,6 +55,23 @@ class Part(BaseModel):
                 {"text": "; ".join(problem.brief for problem in found), "found": found},
             )
         return self
+
+
+def description(part: type[Part], field: str) -> str:
+    """The docstring below a field, of the part or of one that it inherits from; empty where there is none."""
+    owner = next((each for each in part.__mro__ if field in vars(each).get("__annotations__", {})), part)
+    return _docstrings(owner).get(field, "")
+
+
+@cache
+def _docstrings(part: type) -> dict[str, str]:
+    body = cast(ast.ClassDef, ast.parse(textwrap.dedent(inspect.getsource(part))).body[0]).body
+    return {
+        field.target.id: inspect.cleandoc(said.value.value)
+        for field, said in pairwise(body)
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name)
+        if isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant) and isinstance(said.value.value, str)
+    }
 
 
 _LABEL = re.compile(r"[a-z]([a-z0-9-]{0,61}[a-z0-9])?", re.ASCII)

@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from headway.contract.accelerators import GPUS, INSTANCE_TYPES, PRICES_AS_OF, PRICES_SOURCE
 from headway.contract.assignment import BUCKETS, HASH, VECTORS
 from headway.contract.model import Model
-from headway.contract.part import Part
+from headway.contract.part import Part, description
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.reading.fields import alternatives, is_part
 from headway.contract.tenant import Tenant
@@ -81,7 +81,7 @@ def _tables(kind: type[Part], title: str) -> Iterator[str]:
             yield from (f"### {title}: `{path}`{_chosen_by(part)}", "", _first_line(part), "")
         yield from ("| field | value | meaning |", "|---|---|---|")
         for name, field in part.model_fields.items():
-            yield f"| `{name}` | {_value(field)} | {_cell(field.description or '')} |"
+            yield f"| `{name}` | {_value(field)} | {_cell(description(part, name))} |"
             inside = [cast(type[Part], member) for member in _members(field.annotation) if is_part(member)]
             suffix = "[]" if _is_list(field.annotation) else ""
             queue += [(f"{path}.{name}{suffix}".lstrip("."), each) for each in inside]

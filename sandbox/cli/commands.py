@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.catalogue import for_example
 from headway.problem import Exit, UserError
 from sandbox.cli import traffic
 
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from sandbox.session import Session
     from sandbox.status import ClusterView
 
-app = typer.Typer(help="The whole platform in miniature on this machine: no cloud, no cluster, no pulumi.", no_args_is_help=True)
-app.command()(traffic.logs)
-app.command()(traffic.token)
+app = typer.Typer(help="The platform in miniature on this machine. It needs no cloud, no cluster and no pulumi.", no_args_is_help=True)
+app.command(epilog=for_example("headway sandbox logs vision", "headway sandbox logs vision/defects -n 100"))(traffic.logs)
+app.command(epilog=for_example("headway sandbox token vision"))(traffic.token)
 GPUS_WITHIN_SECONDS = 60
 """How long `up` waits for every node to offer its GPUs. Whole ones are there from the first moment; those that MIG cuts
 come seconds later, and then the loop of node health has to admit their node."""
@@ -61,7 +62,7 @@ def _console() -> "Console":
     return Console(highlight=False, soft_wrap=False, width=wide)
 
 
-@app.command()
+@app.command(epilog=for_example("headway sandbox up", "headway sandbox up --with monitoring"))
 def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
     """Bring the platform up: check the contracts, preview every layer with its policy pack, start the servers,
     deploy, and show what runs."""
@@ -113,7 +114,7 @@ def _offered(layout: "Layout", console: "Console") -> bool:
     return not seen.lacks
 
 
-@app.command()
+@app.command(epilog=for_example("headway sandbox status"))
 def status(project: ProjectOption = None) -> None:
     """Show what runs now, as the live cluster tells it: processes, nodes, accelerators, services."""
     from sandbox.cli import show
@@ -130,7 +131,7 @@ def status(project: ProjectOption = None) -> None:
     show.view(console, read(str(layout.kubeconfig)), live(processes))
 
 
-@app.command()
+@app.command(epilog=for_example("headway sandbox down"))
 def down(project: ProjectOption = None) -> None:
     """Stop every process of the sandbox. Its state is kept, and `make up` continues from there."""
     from headway.cli.progress import ConsoleProgress
@@ -142,7 +143,7 @@ def down(project: ProjectOption = None) -> None:
     console.print(f"Stopped {', '.join(stopped)}." if stopped else "Nothing was running.")
 
 
-@app.command()
+@app.command(epilog=for_example("headway sandbox reset --yes"))
 def reset(
     project: ProjectOption = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
@@ -160,7 +161,7 @@ def reset(
     console.print("The state of the sandbox is deleted. `make up` creates a new sandbox.")
 
 
-@app.command()
+@app.command(epilog=for_example("headway sandbox build monitoring"))
 def build(
     names: Annotated[list[str], typer.Argument(metavar="SET...", help="Sets of programs, as sandbox/cluster/toolsets.py names them.")],
     project: ProjectOption = None,
@@ -177,7 +178,7 @@ def build(
         ensure_toolchain(_layout(project), progress, names)
 
 
-@app.command()
+@app.command(epilog=for_example('eval "$(headway sandbox env)"'))
 def env(project: ProjectOption = None) -> None:
     """Print the environment variables that point `headway`, `pulumi` and Kubernetes clients at the sandbox; use it with `eval`."""
     from headway.environment.checkout import ENVIRONMENT_VARIABLE

@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 
 from headway.wire import POOL, TENANT
+from policies.guardrails.refused_examples import ABSENT
 from policies.guardrails.registry import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import UNKNOWN, InputNode, ResourceView, canonical
-from tests.policies.world import ABSENT, DIGEST, GOOD, spoilt
+from tests.policies.world import DIGEST, GOOD, spoilt
 
 BY_ID = {rule.id: rule for rule in RULES}
 D, SO = "kubernetes:apps/v1:Deployment", "kubernetes:keda.sh/v1alpha1:ScaledObject"

@@ -4,6 +4,7 @@ import copy
 from typing import Any
 
 from headway.wire import MODEL, RELEASE, TENANT, WORKLOAD_CLASS
+from policies.guardrails.refused_examples import ABSENT
 from policies.guardrails.view import canonical
 
 DIGEST = "sha256:" + "ab" * 32
@@ -227,13 +228,6 @@ GOOD: dict[str, dict[str, Any]] = {
     },
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": {"policyArn": "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"},
 }
-
-
-class _Absent:
-    """Takes a property away instead of setting it."""
-
-
-ABSENT = _Absent()
 
 
 def spoilt(type: str, path: tuple[str | int, ...], value: Any) -> dict[str, Any]:

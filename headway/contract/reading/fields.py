@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from headway.contract.part import Part
+from headway.contract.part import Part, description
 from headway.problem import FieldPath
 
 
@@ -36,10 +36,11 @@ def tags(field: FieldInfo | None, chooser: str) -> list[str]:
     return [str(value) for part in parts for value in get_args(part.model_fields[chooser].annotation)]
 
 
-def walk(kind: type[Part], raw: FieldPath) -> tuple[Any, FieldInfo | None]:
-    """The annotation that `raw` leads to, and the last field on the way."""
+def walk(kind: type[Part], raw: FieldPath) -> tuple[Any, FieldInfo | None, tuple[type[Part], str] | None]:
+    """The annotation that `raw` leads to, the last field on the way, and that field's part and name."""
     annotation: Any = kind
     field: FieldInfo | None = None
+    owner: tuple[type[Part], str] | None = None
     for part in raw:
         members = alternatives(annotation)
         origins = [get_origin(member) for member in members]
@@ -51,13 +52,14 @@ def walk(kind: type[Part], raw: FieldPath) -> tuple[Any, FieldInfo | None]:
             parts = [cast(type[Part], member) for member in members if is_part(member)]
             holder = parts[0] if len(parts) == 1 else None
             if holder is not None and part in holder.model_fields:
-                field = holder.model_fields[str(part)]
+                field, owner = holder.model_fields[str(part)], (holder, str(part))
                 annotation = field.annotation
             elif len(parts) > 1:
                 annotation = next((each for each in parts if str(part) in _tagged(each)), None)
             else:
-                return None, field if part == raw[-1] and holder is None else None
-    return annotation, field
+                kept = part == raw[-1] and holder is None
+                return None, field if kept else None, owner if kept else None
+    return annotation, field, owner
 
 
 def legal(kind: type[Part], raw: FieldPath) -> list[str]:
@@ -72,6 +74,12 @@ def legal(kind: type[Part], raw: FieldPath) -> list[str]:
 
 def field_at(kind: type[Part], raw: FieldPath) -> FieldInfo | None:
     return walk(kind, raw)[1]
+
+
+def description_at(kind: type[Part], raw: FieldPath) -> str:
+    """What the field at `raw` is about; empty where nothing is known of it."""
+    owner = walk(kind, raw)[2]
+    return description(*owner) if owner else ""
 
 
 def part_at(kind: type[Part], raw: FieldPath) -> type[Part] | None:

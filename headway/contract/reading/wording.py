@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 
 from headway.contract.part import Part
 from headway.contract.reading.document import Document
-from headway.contract.reading.fields import example, field_at, legal, part_at
+from headway.contract.reading.fields import description_at, example, field_at, legal, part_at
 from headway.contract.secret_names import masked, names_a_secret
 from headway.problem import FieldPath, Problem, dotted, shown
 
@@ -108,7 +108,7 @@ class Wording:
 def wrong_value(wrong: WrongValue) -> Problem:
     """The problem, with its place in the document."""
     said = _BY_TYPE.get(wrong.type, _other)(wrong)
-    about = (wrong.field.description or "").partition(". ")[0].rstrip(".") if wrong.field else ""
+    about = description_at(wrong.kind, wrong.location).partition(". ")[0].rstrip(".")
     consequence = said.consequence or (f"This stays unknown: {about}" if about else "The contract cannot be read")
     given, path = wrong.given, wrong.path
     written = (

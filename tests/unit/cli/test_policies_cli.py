@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headway.cli.main import app
+from headway.problem import UserError
 from policies.guardrails.registry import RULES
 
 PAGE = (Path(__file__).parents[3] / "docs/reference/cli.md").read_text(encoding="utf-8")
@@ -22,6 +23,31 @@ def records() -> list[dict[str, Any]]:
     answer = CliRunner().invoke(app, ["policies", "--output", "json"])
     assert answer.exit_code == 0, answer.output
     return json.loads(answer.stdout)
+
+
+@pytest.mark.parametrize("rule", [rule.id for rule in RULES])
+def test_a_rule_is_explained_with_its_reason_and_its_remedy(rule: str) -> None:
+    (meant,) = [each for each in RULES if each.id == rule]
+    said = CliRunner().invoke(app, ["policies", rule]).output
+    assert said.startswith(f"{rule}: {meant.title}\n")
+    assert f"  Why: {meant.rationale}\n" in said and f"  Remedy: {meant.remedy}\n" in said
+
+
+def test_an_explained_rule_shows_what_it_refuses() -> None:
+    said = CliRunner().invoke(app, ["policies", "image-by-digest"]).output
+    assert '  Refused, for example: Deployment with spec.template.spec.containers[0].image: "nvcr.io/' in said
+    assert "Deployment without spec.template.spec.nodeSelector\n" in CliRunner().invoke(app, ["policies", "gpu-pod-names-its-pool"]).output
+
+
+def test_one_rule_may_be_asked_for_by_programs() -> None:
+    (found,) = json.loads(CliRunner().invoke(app, ["policies", "image-by-digest", "-o", "json"]).stdout)
+    assert found["id"] == "image-by-digest"
+
+
+def test_a_rule_that_is_not_there_is_told_its_neighbours() -> None:
+    refused = CliRunner().invoke(app, ["policies", "image-by-digst"]).exception
+    assert isinstance(refused, UserError)
+    assert (refused.exit, refused.remedy) == (2, "Did you mean image-by-digest?")
 
 
 def test_every_rule_is_an_object_with_the_documented_keys(records: list[dict[str, Any]]) -> None:
