@@ -19,6 +19,8 @@ EDGES = (1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0
 """Milliseconds: Istio's default edges of request durations in this range (14 buckets with the one above the last)."""
 ARMS = ("stable", "baseline", "canary", "mirrored")
 HISTORY_MINUTES = 15
+_PEAK_SPREAD = 0.01
+"""Standard deviation of the log latency of requests that take nearly the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,8 @@ class Minute:
     load: Floats
     far: Floats = field(default_factory=lambda: np.zeros(()))
     """Share of requests of all arms far above the body, by a factor of 12."""
+    peak: tuple[float, float] = (0.0, 1.0)
+    """Share of the requests of all arms that take nearly the same time, and that time in milliseconds."""
     tail: dict[str, float] = field(default_factory=dict)
     """Share of an arm's requests that are slower by a factor of 2.5."""
     answered: NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=bool))
@@ -86,6 +90,8 @@ class Scenario:
     name: str
     kind: str
     change: ServiceChange
+    shape: ServiceChange | None = None
+    """What is so of all arms, and was before the release."""
     late: int = 0
     """Minutes until a weight that was set is in force: the update of the stack, and the way to the proxies."""
 
@@ -221,7 +227,7 @@ SCENARIOS = (
     Scenario("Prometheus down", "healthy", _prometheus_down),
     Scenario("scrape gap", "healthy", _scrape_gap),
     Scenario("one-minute error blip", "healthy", _blip),
-    Scenario("bimodal latency", "healthy", _bimodal),
+    Scenario("bimodal latency", "healthy", _nothing, shape=_bimodal),
     Scenario("different request mix", "healthy", _mix),
     Scenario("idle service", "healthy", _idle),
     Scenario("slower node +5 %", "healthy", _slow_node),
@@ -268,8 +274,8 @@ class SimulatedService:
         buckets, errors = np.zeros((self._n, 2, len(EDGES) + 1)), np.zeros((self._n, 2))
         for _ in range(HISTORY_MINUTES):
             minute = self._healthy(-1, np.zeros(self._n), np.zeros(self._n))
-            if self._scenario.name == "bimodal latency":
-                self._scenario.change(minute, self._draw)
+            if self._scenario.shape:
+                self._scenario.shape(minute, self._draw)
             count, failed = self._arm("stable", minute, np.ones(self._n))
             buckets, errors = buckets + count, errors + failed
         return buckets, errors
@@ -279,7 +285,8 @@ class SimulatedService:
         self._set.append((weight, baseline, mirror))
         weight, baseline, mirror = self._set[max(0, len(self._set) - 1 - self._scenario.late)]
         minute = self._healthy(number, weight, since_change)
-        self._scenario.change(minute, self._draw)
+        for change in filter(None, (self._scenario.shape, self._scenario.change)):
+            change(minute, self._draw)
         shares = {"stable": 1 - weight - baseline, "baseline": baseline, "canary": weight, "mirrored": mirror * (1 - weight - baseline)}
         counts = {arm: self._arm(arm, minute, share) for arm, share in shares.items()}
         up, answered = (np.broadcast_to(flag, (self._n,)) for flag in (minute.canary_up, minute.answered))
@@ -320,6 +327,10 @@ class SimulatedService:
                 return ndtr((logs - level - math.log(factor)) / world.spread)
 
             body = (1 - tail) * faster(1.0) + (tail * faster(2.5) if tail else 0.0)
+            alike, place = minute.peak
+            if alike:
+                at = math.log(place) + np.log(minute.slow[arm])[:, None]
+                body = (1 - alike) * body + alike * ndtr((logs - at) / _PEAK_SPREAD)
             below = (1 - far[:, None]) * body + far[:, None] * (faster(12.0) if far.any() else 0.0)
             shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
             shares = np.maximum(shares, 0.0)

@@ -169,12 +169,28 @@ class Comparison(Stateful):
             proofs[name] = np.where(self.better, one.proven(ladder.stage), proofs[name])
         return evidence, proofs
 
+    def slower_at_one_edge(self) -> Floats:
+        """Evidence against where requests lie evenly within every bucket. Where only this much is there, a peak of the histogram just
+        below one edge explains it as well."""
+        total = np.zeros(self._n)
+        for name, one in self.latency.items():
+            traded = self.traded.get(name)
+            total = total + (np.where(self.better, traded.anywhere(), one.anywhere()) if traded else one.anywhere())
+        return total / len(self.latency)
+
     def regression_ruled_out(self, signals: Mapping[str, SignalResult]) -> Bools:
         """Whether every signal that somebody measures rules out this step's margin."""
         proven = np.ones(self._n, dtype=bool)
         for name in ("latency", "errors", *self.levels):
             proven &= (signals[name].proof >= signals[name].proof_bound) | np.isnan(signals[name].proof)
         return proven
+
+    def number_too_high(self, signals: Mapping[str, SignalResult]) -> Bools:
+        """Whether nothing but time in queue or cost keeps traffic from growing, because it was too high in most ticks."""
+        counts = np.ones(self._n, dtype=bool)
+        for name in ("latency", "errors"):
+            counts &= signals[name].proof >= signals[name].proof_bound
+        return counts & (self.levels["queue"].high() | self.levels["cost"].high())
 
     def answers_pass(self, ladder: Ladder) -> Bools:
         """Whether enough was compared, and found alike, of what is compared at all."""

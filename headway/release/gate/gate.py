@@ -48,6 +48,10 @@ class Judgement:
     """All is proven, but too few answers were compared or found alike."""
     saturating: Bools
     """All is proven, but the canary would be too busy at the next weight."""
+    slower_at_one_edge: Floats
+    """Evidence that a peak of the histogram may explain; it takes nothing back, and keeps traffic from growing as all evidence does."""
+    number_too_high: Bools
+    """Time in queue or cost is, which alone takes nothing back."""
     memory_rising: Bools
     """Nothing proves a leak, and nothing rules one out."""
     passed: Bools
@@ -143,6 +147,8 @@ class Gate(Comparison):
             answers_missing=proven & ~answers_pass,
             saturating=saturating,
             memory_rising=memory_rising,
+            number_too_high=self.number_too_high(signals),
+            slower_at_one_edge=self.slower_at_one_edge(),
             passed=proven & answers_pass & ~saturating & ~memory_rising,
         )
 
@@ -153,7 +159,7 @@ class Gate(Comparison):
         ladder.roll_back(failed)
         move = ladder.decide(
             passed=judgement.passed & judgement.clocked,
-            worst=worst_evidence(judgement.signals),
+            worst=np.maximum(worst_evidence(judgement.signals), judgement.slower_at_one_edge),
             usable=~seen.blind & ~judgement.wrong_share & ~seen.over & ~seen.idle & (seen.releasing | ~judgement.memory_rising),
             frozen=seen.frozen,
         )
@@ -177,7 +183,9 @@ class Gate(Comparison):
             Reason.GRACE: seen.releasing & judgement.in_grace,
             Reason.UNREACHED: judgement.unreached,
             Reason.SHARE_SETTLING: seen.releasing & ~judgement.clocked & ~self.ladder.inconclusive,
-            Reason.MEMORY_RISING: judgement.memory_rising & (still_open | (self.ladder.phase == Phase.BAKING)),
+            Reason.MEMORY_RISING: judgement.memory_rising & (judgement.clocked | (self.ladder.phase == Phase.BAKING)),
+            Reason.ONE_EDGE: judgement.clocked & (judgement.slower_at_one_edge >= judgement.signals["latency"].bound),
+            Reason.QUEUE_OR_COST: judgement.number_too_high & judgement.clocked,
             Reason.UNANSWERED_GOLDEN: judgement.answers_missing & still_open,
             Reason.SATURATING: judgement.saturating & still_open,
         }

@@ -20,6 +20,8 @@ _SLOWDOWNS = (2.0, 3.5, 6.0, 10.0, 20.0)
 """Alternatives, as multiples of the tolerated slow-down."""
 _FACTORS = (1.15, 1.4, 2.0, 3.0, 5.0)
 """Least factor between an alternative's ratio and the tolerated one."""
+_BEYOND_BOUND = (1.4, 3.0)
+"""Alternatives, as multiples of the most that a tolerated slow-down can make of the tail."""
 _LEAST_RATIO = 1.15
 """Tolerated at every edge: one in a gap of the distribution hardly moves with a slow-down, and its counts still vary."""
 _INSENSITIVE_MARGIN = 5.0
@@ -52,6 +54,8 @@ class Latency(Stateful):
         self.decided = np.zeros(rollouts, dtype=bool)
         self.by_class = Mixture((*shape, len(_SLOWDOWNS), rollouts))
         self.together = Mixture((len(edges), len(_SLOWDOWNS), rollouts))
+        self.bounded = Mixture((len(edges), len(_BEYOND_BOUND), rollouts))
+        """Of all classes, against the most that the tail above an edge can grow, wherever requests lie within its bucket."""
         self._copies = np.asarray([stage.mirror > 0 for stage in policy.stages])
         self._margins = [stage.latency_margin for stage in policy.stages]
         spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
@@ -90,6 +94,10 @@ class Latency(Stateful):
             logs = np.where(self.chosen, power * ratio_log(bad, bad_control, n, n_control, null, alternative), 0.0)
             self.by_class.multiply(place, logs, at.stake, at.largest, at.worth)
             self.together.multiply(place, over_classes(logs), at.stake, at.largest, at.worth)
+        most = np.maximum(tail.bound(masses, policy.latency), null)
+        for place, factor in enumerate(_BEYOND_BOUND):
+            logs = np.where(self.chosen, power * ratio_log(bad, bad_control, n, n_control, most, most * factor), 0.0)
+            self.bounded.multiply(place, over_classes(logs), at.stake, at.largest, at.worth)
         pooled = tail.masses(over_classes(self.memory.buckets)[None])[0]
         arms = [(bad_control, n_control), (bad_same, n_same)]
         whole = self._margin(quantiles, masses, min(self._margins))
@@ -115,18 +123,35 @@ class Latency(Stateful):
         self.here.restart(where)
 
     def evidence(self) -> Floats:
-        """Against the canary: mean over classes, and all classes together, of the mean over their edges."""
-        by_class, together = self.by_class.value(), self.together.value()
-        total, groups = np.zeros_like(together[0]), np.zeros_like(together[0])
-        anywhere: Bools = np.logical_or.reduce(self.chosen, axis=0)
-        parts: list[tuple[Floats, Bools]] = [(together, anywhere), *zip(by_class, self.chosen, strict=True)]
-        for wealth, chosen in parts:
-            used = chosen.astype(np.float64)
-            edges = over_classes(used)
-            weighted: Floats = np.multiply(wealth, used)
-            total = total + over_classes(weighted) / np.maximum(edges, 1.0)
-            groups = groups + (edges > 0)
-        return total / np.maximum(groups, 1.0)
+        """Against the canary, though requests may lie anywhere within the bucket below one edge, whichever it is.
+
+        Leaving out an edge, and asking there only for more than the bound, gives an e-process for a histogram whose peak lies just below
+        it; the least over edges is one for a peak below any of them.
+        """
+        wealth, chosen, bounded = *self._groups(), self.bounded.value()
+        total, edges = np.zeros_like(wealth), np.zeros_like(wealth)
+        for edge in range(len(bounded)):
+            others = (np.arange(len(bounded)) != edge).astype(np.float64)[None, :, None]
+            total, edges = total + others * wealth[:, edge, None], edges + others * chosen[:, edge, None]
+        whole: Bools = np.logical_or.reduce(self.chosen, axis=0)
+        without = over_classes(total / np.maximum(edges, 1.0)) + np.where(whole, bounded, 0.0)
+        without = without / np.maximum(over_classes((edges > 0).astype(np.float64)) + whole, 1.0)
+        least = np.where(whole, without, np.inf).min(axis=0)
+        return np.where(np.isfinite(least), least, 0.0)
+
+    def anywhere(self) -> Floats:
+        """Against the canary if requests lie evenly within every bucket: mean over classes, and all classes together, of the mean over
+        their edges."""
+        wealth, chosen = self._groups()
+        edges = np.stack([over_classes(group) for group in chosen])
+        means = np.stack([over_classes(group) for group in wealth]) / np.maximum(edges, 1.0)
+        return over_classes(means) / np.maximum(over_classes((edges > 0).astype(np.float64)), 1.0)
+
+    def _groups(self) -> tuple[Floats, Floats]:
+        """Of all classes together, then of each: the evidence by edge, zero where it was not chosen, and which were: 1."""
+        whole: Bools = np.logical_or.reduce(self.chosen, axis=0)
+        chosen = np.concatenate([whole[None], self.chosen]).astype(np.float64)
+        return np.concatenate([self.together.value()[None], self.by_class.value()]) * chosen, chosen
 
     def proven(self, stage: Ints) -> Floats:
         """For the canary, as an e-value; 0 where nothing is known.

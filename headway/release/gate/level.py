@@ -1,8 +1,11 @@
 """Evidence from one number a tick for each arm: mean time in queue, GPU time of a request.
 
-Such a number has no counts behind it, so it is only asked whether the canary's is above the tolerated one. While the arms are alike that is
-so in at most every second tick, whatever the numbers' distribution, and betting on it is an e-process (a sign test that may be looked at
-any time). A bet needs many ticks; a regression that shows in counts is found there first.
+Such a number has no counts behind it, and it stays high or low for minutes: a queue that is long is long in the next minute too, whatever
+the version. That it is high says no more after an hour than after a minute, so a number that is high all the time holds a version and
+takes nothing back; a regression that shows in counts is found there. What can be bet on is that it comes back. Once the canary's number
+was beyond the tolerated one and has come back to the control's or below, the arms have exchanged places: while they are alike, the
+control is now at least as likely to be the next beyond the tolerated one. So a bet is made there and decided by whichever is next, and
+the bets are an e-process however the numbers depend on their past, as long as the past favours who was last below.
 """
 
 from typing import NamedTuple
@@ -14,7 +17,8 @@ from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Bools, Floats
 
 _BETS = (0.3, 0.6, 0.9)
-"""Shares of the wealth staked on each tick."""
+"""Shares of the wealth staked on who is next."""
+_WAS_BEYOND, _CAME_BACK = 1, 2
 _PROOF_BET = 0.9
 _REQUESTS = 5.0
 """Of each arm; with fewer the mean says nothing."""
@@ -35,6 +39,8 @@ class LevelTest(Stateful):
     def __init__(self, limits: LevelLimits, rollouts: int) -> None:
         self._limits = limits
         self.bets = Mixture((len(_BETS), rollouts))
+        self.since = np.zeros(rollouts, dtype=np.int64)
+        """What the canary did last: it was beyond the tolerated number, came back since, or neither."""
         self.proof = np.ones(rollouts)
         self.known = np.zeros(rollouts, dtype=bool)
         """Whether both arms had the number, at this weight."""
@@ -44,11 +50,14 @@ class LevelTest(Stateful):
         limits = self._limits
         there: Bools = np.isfinite(value) & np.isfinite(control) & (requests >= _REQUESTS) & (requests_control >= _REQUESTS) & at.counts
         value, control = np.where(there, value, 0.0), np.where(there, control, 0.0)
-        worse = np.where(value > control * limits.tolerated + limits.floor, 1.0, -1.0)
+        worse = value > control * limits.tolerated + limits.floor
+        better = control > value * limits.tolerated + limits.floor
+        outcome = np.where(self.since == _CAME_BACK, worse.astype(np.float64) - better, 0.0)
         stake = np.where(there, at.stake, -1.0)
         for place, bet in enumerate(_BETS):
-            # What a tick brings beyond its limit is lost here: such numbers stay high for minutes without meaning more each minute.
-            self.bets.multiply(place, np.log1p(bet * worse), stake, at.largest, at.largest)
+            self.bets.multiply(place, np.log1p(bet * outcome), stake, at.largest, at.largest)
+        back = np.where((self.since == _WAS_BEYOND) & (value <= control), _CAME_BACK, self.since)
+        self.since = np.where(there, np.where(worse, _WAS_BEYOND, np.where(better, 0, back)), self.since)
         fine = np.where(value <= control * limits.ruled_out + 2 * limits.floor, 1.0, -1.0)
         self.proof = np.where(there, np.clip(self.proof * (1 + _PROOF_BET * fine), 1 / _ENOUGH, _ENOUGH), self.proof)
         self.known = self.known | there
@@ -56,6 +65,10 @@ class LevelTest(Stateful):
     def restart_proof(self, where: Bools) -> None:
         """Forget what was proven at the last weight."""
         self.proof, self.known = np.where(where, 1.0, self.proof), self.known & ~where
+
+    def high(self) -> Bools:
+        """Whether the number was beyond what this weight must rule out in most ticks."""
+        return self.known & (self.proof < 1.0)
 
     def evidence(self) -> Floats:
         """Against the canary."""

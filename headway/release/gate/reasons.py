@@ -34,6 +34,8 @@ class Reason(IntEnum):
     SATURATING = 20
     UNANSWERED_GOLDEN = 21
     MEMORY_RISING = 23
+    ONE_EDGE = 25
+    QUEUE_OR_COST = 24
     FROZEN = 13
     INCONCLUSIVE = 14
     PROVEN = 15
@@ -103,8 +105,8 @@ REASONS: tuple[ReasonRow, ...] = (
     ReasonRow(Reason.FAILED_CORRECTNESS, Effect.ROLL_BACK, "More answers differ from the expected ones than the policy tolerates."),
     ReasonRow(Reason.FAILED_ERRORS, Effect.ROLL_BACK, "More requests fail than the policy tolerates."),
     ReasonRow(Reason.FAILED_LATENCY, Effect.ROLL_BACK, "Requests are slower than the policy tolerates."),
-    ReasonRow(Reason.FAILED_QUEUE, Effect.ROLL_BACK, "Requests wait in the queue for longer than the policy tolerates."),
-    ReasonRow(Reason.FAILED_COST, Effect.ROLL_BACK, "A request costs more GPU time than the policy tolerates."),
+    ReasonRow(Reason.FAILED_QUEUE, Effect.ROLL_BACK, "Requests wait in the queue for longer than the policy tolerates, again and again."),
+    ReasonRow(Reason.FAILED_COST, Effect.ROLL_BACK, "A request costs more GPU time than the policy tolerates, again and again."),
     # Failures by the clock.
     ReasonRow(
         Reason.OUT_OF_TIME,
@@ -160,6 +162,18 @@ REASONS: tuple[ReasonRow, ...] = (
         Effect.HOLD,
         "The GPU memory of the new version rises beside the control's, or is at its limit while the control's is not known. A leak and an "
         "allocator that is still growing look the same, so the weight stays. Look at the pods' memory.",
+    ),
+    ReasonRow(
+        Reason.ONE_EDGE,
+        Effect.HOLD,
+        "Requests are slower than the policy tolerates, but at one edge of the histogram only. A peak just below that edge looks the same "
+        "when it moves by less, so the weight stays. Add edges around it, or let a person decide.",
+    ),
+    ReasonRow(
+        Reason.QUEUE_OR_COST,
+        Effect.HOLD,
+        "Requests wait longer in the queue, or cost more GPU time, than this step may. Equal versions differ so for hours, too, so the "
+        "weight stays. A person may decide.",
     ),
     ReasonRow(
         Reason.UNANSWERED_GOLDEN,

@@ -54,6 +54,12 @@ class LatencyTail:
         slower = np.clip(ndtr(-moved), _SMALLEST, 1 - _SMALLEST)
         return np.clip(slower / np.clip(masses, _SMALLEST, 1 - _SMALLEST), 1.0, _LARGEST_RATIO)
 
+    def bound(self, masses: Floats, slowdown: float) -> Floats:
+        """The most that `ratio` can be, wherever in its bucket a request lies: as if all of it lay just below the edge."""
+        below = np.searchsorted(self._logs, self._logs - math.log1p(slowdown), side="right") - 1
+        slower = np.where((below >= 0)[:, None], masses[:, np.maximum(below, 0)], 1.0)
+        return np.clip(slower / np.clip(masses, _SMALLEST, 1.0), 1.0, _LARGEST_RATIO)
+
     def _before(self, slowdown: float) -> tuple[Ints, Floats]:
         """For each edge, where between which two edges b / (1 + slowdown) lies: the lower one, and the part of the way to the next."""
         if slowdown not in self._places:

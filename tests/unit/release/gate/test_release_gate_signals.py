@@ -1,5 +1,6 @@
 """Tails, answers, memory and noise: the parts of the gate, each by itself."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -8,8 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from headway.release.gate import Gain, GatePolicy
+from headway.release.gate import Counts, Gain, Gate, GatePolicy, Phase, Reason, Tick
 from headway.release.gate.correctness import Correctness
+from headway.release.gate.evidence import TickStake
+from headway.release.gate.latency import Latency
 from headway.release.gate.memory import GpuMemoryUse
 from headway.release.gate.noise import Noise
 from headway.release.gate.tail import ControlHistogram, LatencyTail
@@ -51,6 +54,77 @@ def test_a_larger_slow_down_never_has_a_smaller_ratio(buckets, small, more):
     less, larger = tail.ratio(quantiles, masses, small), tail.ratio(quantiles, masses, small + more)
     assert (larger >= less * (1 - 1e-9)).all()
     assert (less >= 1).all()
+
+
+@given(buckets=st.lists(st.integers(1, 1000), min_size=5, max_size=5), slowdown=st.floats(0.01, 1.5))
+@settings(max_examples=60)
+def test_the_bound_is_at_least_any_ratio_that_the_buckets_allow(buckets: list[int], slowdown: float):
+    """At most: all of a bucket lies just below its edge. At least: as the ratio that is read between edges."""
+    tail = LatencyTail(EDGES)
+    counted = np.asarray(buckets, dtype=float)
+    masses = tail.masses(counted[None, :, None])
+    bound = tail.bound(masses, slowdown)[0, :, 0]
+    assert (bound >= tail.ratio(tail.quantiles(masses), masses, slowdown)[0, :, 0] * (1 - 1e-9)).all()
+    places = np.asarray([0.0, *EDGES])
+    for edge, found in zip(EDGES, bound, strict=True):
+        moved = sum(count for count, end in zip(counted, [*EDGES, math.inf], strict=True) if end * (1 + slowdown) > edge)
+        assert found >= moved / counted[places[: len(counted)] >= edge].sum() * (1 - 1e-9)
+
+
+PEAK = np.asarray([0.20, 0.60, 0.16, 0.035, 0.005])
+"""Shares by bucket, half of the requests at 97 ms."""
+
+
+@pytest.mark.parametrize(("moved", "phase"), [(0.5, Phase.RELEASING), (0.0, Phase.BAKING)])
+def test_a_peak_that_passed_one_edge_is_held_and_not_rolled_back(moved: float, phase: Phase):
+    """Slower by 5 %: hardly anything moves but the peak, which was just below 100 ms."""
+    policy = GatePolicy(weights=(0.1, 0.5), counted_ticks_at_least=6, bake_ticks=90)
+    rng = np.random.default_rng(5)
+    gate = Gate(policy, EDGES)
+    slower = PEAK * 0.97 + 0.03 * np.asarray([0, *PEAK[:-1]]) + moved * np.asarray([0, -1, 1, 0, 0])
+
+    def arm(requests: float, shares: np.ndarray) -> Counts:
+        return Counts(buckets=rng.poisson(requests * shares / shares.sum())[None], errors=np.zeros(1))
+
+    gate.learn(arm(60000, PEAK))
+    decision, reasons = gate.start(), set[Reason]()
+    for _ in range(60):
+        weight, baseline, mirror = (float(x) for x in (decision.weight, decision.baseline_weight, decision.mirror))
+        stable = 6000 * (1 - weight - baseline)
+        decision = gate.observe(
+            Tick(
+                stable=arm(stable, PEAK),
+                baseline=arm(6000 * baseline, PEAK),
+                canary=arm(6000 * weight, slower),
+                mirrored=arm(stable * mirror, slower),
+            )
+        )
+        reasons.add(Reason(int(decision.reason)))
+    assert decision.phase == phase
+    assert (Reason.ONE_EDGE in reasons) == bool(moved)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_peak_below_one_edge_is_no_evidence_whichever_it_is(place: int):
+    """At one edge all of the bucket below may pass it; at the others the ratio is the tolerated one."""
+    rng, rollouts, worst = np.random.default_rng(6), 1500, np.zeros(1500)
+    latency = Latency(dataclasses.replace(GatePolicy(), tempered=False), EDGES, 1, rollouts)
+    latency.remember(np.repeat((20000 * PEAK)[None, :, None], rollouts, axis=2), np.zeros((1, 5, rollouts)))
+    latency.choose()
+    masses = latency.tail.masses(latency.memory.buckets)
+    ratio = latency.tail.ratio(latency.tail.quantiles(masses), masses, 0.1)[0, :, 0]
+    above = masses[0, :, 0] * ratio
+    above[place] = masses[0, place, 0] * latency.tail.bound(masses, 0.1)[0, place, 0]
+    slower = -np.diff(np.minimum.accumulate(np.minimum(above, 1.0)), prepend=1.0, append=0.0)
+    for number in range(60):
+        canary, control = (rng.multinomial(600, shares, rollouts).T[None].astype(float) for shares in (slower, PEAK))
+        latency.compare(canary, control, control, _at(rollouts, 0.4 if number == 0 else 0.01))
+        worst = np.maximum(worst, latency.evidence())
+    assert (worst >= 100).mean() <= 0.01
+
+
+def _at(rollouts: int, stake: float) -> TickStake:
+    return TickStake(np.full(rollouts, stake), np.zeros(rollouts, dtype=np.int64), np.full(rollouts, 10.0))
 
 
 def test_a_busy_service_forgets_in_minutes_and_a_quiet_one_keeps_hours():
