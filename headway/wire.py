@@ -128,6 +128,7 @@ MONITORING_NAMESPACE = "monitoring"
 PROMETHEUS_PROXIED = tuple(f"kube-prometheus-stack-prometheus-{replica}:9090" for replica in range(2))
 """One Service a replica, `name:port` as the path of the API server's proxy has it and as roles must repeat it, letter by letter. A
 Service over both would answer each question from either, and their counters were not read at the same moments."""
+LOKI_PROXIED = ("loki-gateway:80",)
 ALERTMANAGER_PROXIED = tuple(f"kube-prometheus-stack-alertmanager-{replica}:9093" for replica in range(2))
 
 # What layers hand over -----------------------------------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from sandbox.monitoring.configuration import SCRAPE_SECONDS
 
 if TYPE_CHECKING:
     from headway.contract.units import Duration
+    from headway.environment.container_logs import LogQuery, LogReader
     from headway.environment.kubernetes import KubernetesApi
     from headway.environment.port import Environment
     from headway.environment.request_samples import RequestSamples
@@ -138,6 +139,16 @@ class Sandbox:
         from sandbox.traffic.request_samples import SampleFile
 
         return SampleFile(self.layout.logs / "samples" / f"{tenant}.{model}.jsonl")
+
+    def container_logs(self, query: "LogQuery") -> "LogReader":
+        from sandbox.traffic.pod_logs import FileReader, kept
+
+        folder = self.layout.logs / "pods"
+        if not any(True for _ in kept(folder)):
+            raise UserError(
+                "No pod has printed anything in this sandbox.", "Pods that are only simulated say nothing.", "`make demo` serves real ones."
+            )
+        return FileReader(folder, query)
 
     def start_release_guard(self, tenant: str, watching: Callable[[], bool]) -> bool:
         """Start one as a process of its own: enough for a runner that dies, not for a machine that does."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from headway.contract.units import Duration
+    from headway.environment.container_logs import LogQuery, LogReader
     from headway.environment.kubernetes import KubernetesApi
     from headway.environment.request_samples import RequestSamples
     from headway.environment.stacks import StackRunner
@@ -111,6 +112,10 @@ class Environment(Protocol):
 
     def request_samples(self, tenant: str, model: str, retention: "Duration") -> "RequestSamples | None":
         """Where samples of a model's requests are kept for `retention`; None where none are."""
+        ...
+
+    def container_logs(self, query: "LogQuery") -> "LogReader":
+        """What reads the lines that containers print. Raises UserError where nobody keeps any."""
         ...
 
     def start_release_guard(self, tenant: str, watching: Callable[[], bool]) -> bool:

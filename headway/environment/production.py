@@ -14,6 +14,7 @@ from headway.wire import (
     KUBECONFIG_OUTPUT,
     LEDGER_BUCKET_OUTPUT,
     LEDGER_VARIABLE,
+    LOKI_PROXIED,
     PROMETHEUS_ADDRESS_OUTPUT,
     PROMETHEUS_PROXIED,
     TELEMETRY_BUCKET_OUTPUT,
@@ -21,6 +22,7 @@ from headway.wire import (
 
 if TYPE_CHECKING:
     from headway.contract.units import Duration
+    from headway.environment.container_logs import LogQuery, LogReader
     from headway.environment.kubernetes import KubernetesApi
     from headway.environment.port import Facility
     from headway.environment.request_samples import RequestSamples
@@ -153,6 +155,18 @@ class Production:
 
         bucket = self._outputs("cluster").get(TELEMETRY_BUCKET_OUTPUT)
         return SampleBucket(client(), str(bucket), prefix(tenant, model, retention)) if bucket else None
+
+    def container_logs(self, query: "LogQuery") -> "LogReader":
+        from headway.environment.loki import LokiReader
+
+        address = self._proxied(LOKI_PROXIED)
+        if address is None:
+            raise UserError(
+                f"Environment {self.name} has no platform that keeps logs.",
+                "Nothing was read.",
+                f"Deploy its platform layer: `pulumi up -s {self.name}-platform`.",
+            )
+        return LokiReader(address, query)
 
     def start_release_guard(self, tenant: str, watching: Callable[[], bool]) -> bool:
         """A guard beside the runner would die with it: one must be started on another machine."""

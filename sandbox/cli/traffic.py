@@ -40,20 +40,21 @@ def logs(
     project: ProjectOption = None,
 ) -> None:
     """Print the last log lines of pods that run as processes."""
-    folder = _layout(project).logs / "pods"
+    from sandbox.traffic.pod_logs import kept
+
     tenant, _, wanted = service.partition("/")
-    kept = sorted(folder.glob("*/*/*.log"))
-    found = [each for each in kept if each.stem == container and each.parts[-3] == tenant and each.parts[-2].startswith(wanted)]
+    logs = [each for each in kept(_layout(project).logs / "pods") if each.container == container]
+    found = [each for each in logs if each.tenant == tenant and each.pod.startswith(wanted)]
     if not found:
-        known = ", ".join(sorted({f"{each.parts[-3]}/{each.parts[-2]}" for each in kept if each.stem == container}))
+        known = ", ".join(f"{each.tenant}/{each.pod}" for each in logs)
         raise UserError(
             f"No served pod {service} has a log of {container}.",
             "Pods that are only simulated say nothing.",
             f"Served were: {known}." if known else "Nothing has been served here: `make demo` does.",
         )
-    for path in found:
-        typer.echo(f"==> {tenant}/{path.parent.name} {container}")
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
+    for each in found:
+        typer.echo(f"==> {tenant}/{each.pod} {container}")
+        for line in each.path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
             typer.echo(line)
 
 
