@@ -200,7 +200,17 @@ def _load(
     else:
         only = tenants_of(environment, stacks) if environment is not None else None
         result, root = load_tenants(target, pools, judge, only), target
-    return result, _from_here(root)
+    return (replace(result, findings=_where_it_is_deployed(result.findings)) if environment is not None else result), _from_here(root)
+
+
+def _where_it_is_deployed(findings: "tuple[Problem, ...]") -> "tuple[Problem, ...]":
+    """The findings for an environment, whose policies refuse a starter's digests."""
+    from dataclasses import replace
+
+    from headway.contract.crosscheck.arithmetic_of_model import DIGEST_IS_REAL
+    from headway.problem import ProblemLevel
+
+    return tuple(replace(each, level=ProblemLevel.ERROR) if each.rule == DIGEST_IS_REAL else each for each in findings)
 
 
 def _from_here(folder: Path) -> str:

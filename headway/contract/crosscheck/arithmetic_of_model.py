@@ -65,6 +65,10 @@ def error_budget(model: Model) -> Iterator[Problem]:
         )
 
 
+DIGEST_IS_REAL = "digest-is-real"
+"""A starter's digests may stand in a contract, and in no environment."""
+
+
 def placeholders(model: Model) -> Iterator[Problem]:
     files = sum(file.sha256 == PLACEHOLDER for file in model.artifact.files)
     for path, fact in (
@@ -73,7 +77,7 @@ def placeholders(model: Model) -> Iterator[Problem]:
     ):
         if fact:
             yield problem(
-                "digest-is-real",
+                DIGEST_IS_REAL,
                 *path,
                 fact=fact,
                 consequence="No content has this digest: the image could not be pulled, and the file would be refused after its download",

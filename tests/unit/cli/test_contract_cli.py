@@ -51,6 +51,17 @@ def test_a_starter_tenant_and_model_pass_check(folder: Path) -> None:
     assert "accepted: 1 tenant, 3 models" in checked.stdout
 
 
+def test_a_starters_digest_is_refused_for_an_environment(folder: Path) -> None:
+    lab(folder, "single")
+    run("new", "model", "vision", "labels")
+
+    def levels(*words: str) -> set[str]:
+        found = json.loads(run("check", "-o", "json", *words).stdout)["findings"]
+        return {each["level"] for each in found if each["rule"] == "digest-is-real"}
+
+    assert (levels(), levels("-e", "lab")) == ({"warning"}, {"error"})
+
+
 def test_a_new_tenant_gets_the_stack_file_of_its_first_environment(folder: Path) -> None:
     (folder / "Pulumi.yaml").write_text("name: headway\n")
     write(folder, "stacks/Pulumi.sandbox-cluster.yaml", {"config": {"headway:pools": []}})
