@@ -53,6 +53,8 @@ class Environment(Protocol):
     """What to do when its API server does not answer: a sentence."""
     metrics_hint: str
     """How to have a Prometheus where there is none: the end of a sentence; empty where there is nothing to say."""
+    requests_hint: str
+    """What has requests where pods are simulated and get none: a sentence; empty where no pod is simulated."""
 
     @property
     def nodes_can_be_added(self) -> bool:

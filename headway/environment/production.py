@@ -41,6 +41,7 @@ class Production:
     scrape_seconds = SCRAPE_SECONDS
     restart_hint = "Check the network and try again."
     metrics_hint = ""
+    requests_hint = ""
 
     def __init__(self, name: str, project: Path) -> None:
         self.name, self._project = name, project

@@ -101,7 +101,8 @@ def first_sentence(text: str) -> str:
 def sentence(text: str) -> str:
     """With a capital at its beginning and one mark at its end."""
     said = text.strip()
-    said = said[:1].upper() + said[1:]
+    named = "_" in said.partition(" ")[0]  # a metric's name is written as it is
+    said = said if named else said[:1].upper() + said[1:]
     return said if said.endswith((".", "!", "?")) else f"{said}."
 
 

@@ -176,6 +176,7 @@ class ServicePlace:
             run=self._execute,
             samples=self._samples(model),
             compared_by=model.health.valued,
+            requests_hint=self.port.requests_hint,
         )
 
     def _samples(self, model: "Model") -> "RequestSamples | None":
@@ -225,7 +226,7 @@ class ServicePlace:
             raise UserError(
                 f"No Prometheus of environment {self.environment} is known.",
                 "Without evidence no release is judged; nothing was started.",
-                f"Name it with --prometheus or {PROMETHEUS}{self.port.metrics_hint}.",
+                f"Name it with --prometheus or {PROMETHEUS}{self.port.metrics_hint}. {self.port.requests_hint}".strip(),
             )
         return addresses
 

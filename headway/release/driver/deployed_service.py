@@ -52,6 +52,8 @@ class DeployedService:
     """Kept samples of requests; None where nothing is kept."""
     compared_by: Golden | None = None
     """How an answer to a copy is compared with the user's."""
+    requests_hint: str = ""
+    """What has requests where replicas are simulated; empty where none is."""
     _leaving: str | None = field(default=None, init=False)
     """Name of the Service of a version that should get nothing any more."""
     _seen: EarlierScrapes | None = field(default=None, init=False)
@@ -121,7 +123,10 @@ class DeployedService:
 
     def check(self, rollout: RolloutState) -> Sequence[str]:
         problems = self.evidence.preflight(self.service, self._arms(rollout), now=self.now().timestamp() - self.settle_seconds)
-        return tuple(problem.brief for problem in problems if problem.blocking)
+        blocking = tuple(problem.brief for problem in problems if problem.blocking)
+        if blocking and self.requests_hint and self.cluster.simulated(rollout.stable):
+            return (f"the stable version's replicas are simulated, so nothing can be compared. {self.requests_hint}",)
+        return blocking
 
     def history(self, rollout: RolloutState, seconds: float) -> RawCounters:
         before = self.now().timestamp() - self.settle_seconds

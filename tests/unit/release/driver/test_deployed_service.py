@@ -10,11 +10,15 @@ import pytest
 
 from headway.contract.reading.loader import load_tenant
 from headway.environment.port import OutOfReachError
+from headway.environment.production import Production
 from headway.ledger.traffic_split import ArmRole
+from headway.problem import Problem
+from headway.release import messages
 from headway.release.driver.deployed_service import DeployedService, room_ahead
 from headway.release.driver.driver import seen_share
 from headway.release.driver.rollout_state import RolloutState, fold
 from headway.release.evidence import reading
+from sandbox.environment import Sandbox
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import Scene
 
@@ -117,3 +121,38 @@ def test_a_stable_version_that_cannot_be_asked_costs_no_golden_answer(climbing: 
     rollout = judged_by(climbing[25], golden=True, trade_gain=0.02)
     answers, _ = looked(rollout, down=rollout.stable)
     assert (answers["pairs"], answers["labelled"], answers["not_compared"]) == (1, 0, "exec: exit 137")
+
+
+class Unmeasured:
+    """Evidence that shows no request of the stable version."""
+
+    settle_seconds = 0.0
+
+    def preflight(self, *_: Any, **__: Any) -> list[Problem]:
+        return [Problem(fact="istio_requests_total shows no request", consequence="Nothing to compare", remedy="Check the proxies")]
+
+
+def refused(rollout: RolloutState, *, simulated: bool, hint: str = "") -> Sequence[str]:
+    class Cluster(Pods):
+        def simulated(self, release: str) -> bool:
+            assert release == rollout.stable
+            return simulated
+
+    more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Cluster(), "evidence": Unmeasured(), "run": None}
+    return DeployedService(**more, service=reading.JudgedService(tenant="vision", model="defects"), requests_hint=hint).check(rollout)
+
+
+def test_replicas_that_are_simulated_are_said_to_have_no_requests_and_what_has(climbing: dict[int, RolloutState]) -> None:
+    (said,) = refused(climbing[25], simulated=True, hint=Sandbox.requests_hint)
+    assert said.startswith("the stable version's replicas are simulated, so nothing can be compared.")
+    assert "`make demo` serves real ones" in said
+
+
+def test_replicas_that_run_are_told_what_the_evidence_lacks(climbing: dict[int, RolloutState]) -> None:
+    assert refused(climbing[25], simulated=False, hint="x")[0].startswith("istio_requests_total shows no request")
+    assert Production.requests_hint == ""
+
+
+def test_the_name_of_a_metric_keeps_its_letters_at_the_beginning_of_a_sentence() -> None:
+    assert messages.sentence("istio_requests_total shows no request") == "istio_requests_total shows no request."
+    assert messages.sentence("nobody watched it") == "Nobody watched it."
