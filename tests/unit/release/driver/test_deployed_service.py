@@ -17,6 +17,7 @@ from headway.release import messages
 from headway.release.driver.deployed_service import DeployedService, room_ahead
 from headway.release.driver.driver import seen_share
 from headway.release.driver.rollout_state import RolloutState, fold
+from headway.release.driver.service_under_release import LiveRoute
 from headway.release.evidence import reading
 from sandbox.environment import Sandbox
 from tests.unit.release_kill import Shelf
@@ -137,6 +138,9 @@ def refused(rollout: RolloutState, *, simulated: bool, hint: str = "") -> Sequen
         def simulated(self, release: str) -> bool:
             assert release == rollout.stable
             return simulated
+
+        def route(self) -> LiveRoute:
+            return LiveRoute(weights={}, hosts={key: key for key in rollout.split.weights})
 
     more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Cluster(), "evidence": Unmeasured(), "run": None}
     return DeployedService(**more, service=reading.JudgedService(tenant="vision", model="defects"), requests_hint=hint).check(rollout)
