@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headway import wire
+from headway.environment.checkout import ENVIRONMENT_VARIABLE, SANDBOX
 
 HOME_VARIABLE = "HEADWAY_SANDBOX_HOME"
 CACHE_VARIABLE = "HEADWAY_CACHE"
@@ -102,3 +103,7 @@ class Layout:
             wire.LEDGER_VARIABLE: self.ledger_address,
             HOME_VARIABLE: str(self.state),
         }
+
+    def shell_environment(self) -> dict[str, str]:
+        """What points `headway`, `pulumi` and Kubernetes clients of a shell at the sandbox."""
+        return {**self.engine_environment(), ENVIRONMENT_VARIABLE: SANDBOX, "KUBECONFIG": str(self.kubeconfig)}

@@ -51,9 +51,12 @@ class Receipt:
 
 
 def given(layout: Layout, today: date, environment: Mapping[str, str] = os.environ) -> Digests:
-    """Everything from outside that plans are made from: name -> digest."""
+    """Everything from outside that plans are made from: name -> digest. What `sandbox env` sets says nothing new of this sandbox."""
+    own = layout.shell_environment()
     files = {path.relative_to(layout.project).as_posix(): _content(path) for room in ROOMS for path in _files(layout.project / room)}
-    variables = {f"${name}": _digest(text.encode()) for name, text in environment.items() if name.startswith(_VARIABLES)}
+    variables = {
+        f"${name}": _digest(text.encode()) for name, text in environment.items() if name.startswith(_VARIABLES) and own.get(name) != text
+    }
     return {**files, **_ledger(layout), **variables, "installed packages": _installed(), "the day": today.isoformat()}
 
 

@@ -8,11 +8,8 @@ from typing import Annotated
 
 import typer
 
-from headway.environment.checkout import ENVIRONMENT_VARIABLE, environments, find
+from headway.environment.checkout import ENVIRONMENT_VARIABLE, SANDBOX, environments, find
 from headway.problem import Exit, UserError
-
-SANDBOX = "sandbox"
-"""The environment in which nothing can be broken."""
 
 
 def _complete(incomplete: str) -> list[str]:

@@ -100,6 +100,7 @@ def report(
         print(text)
     else:
         out.write_text(text, encoding="utf-8")
+        print(f"{out}: the report of release {rollout.release} of {here.chain} in {here.environment}")
 
 
 def verify(

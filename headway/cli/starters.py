@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.environment_choice import SANDBOX
-from headway.environment.checkout import ENVIRONMENT_VARIABLE
+from headway.environment.checkout import ENVIRONMENT_VARIABLE, SANDBOX
 from headway.problem import Exit, UserError
 
 app = typer.Typer(no_args_is_help=True, help="Write a commented starter that passes `headway check`.")

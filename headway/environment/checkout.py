@@ -8,6 +8,8 @@ from headway.problem import Exit, UserError
 
 ENVIRONMENT_VARIABLE = "HEADWAY_ENVIRONMENT"
 """Names the environment that commands mean where none is told."""
+SANDBOX = "sandbox"
+"""The environment in which nothing can be broken."""
 _NAME = re.compile("[a-z]([a-z0-9-]*[a-z0-9])?")
 
 

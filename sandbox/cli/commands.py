@@ -181,14 +181,11 @@ def build(
 @app.command(epilog=for_example('eval "$(headway sandbox env)"'))
 def env(project: ProjectOption = None) -> None:
     """Print the environment variables that point `headway`, `pulumi` and Kubernetes clients at the sandbox; use it with `eval`."""
-    from headway.environment.checkout import ENVIRONMENT_VARIABLE
-    from sandbox.plan import ENVIRONMENT
     from sandbox.session import prepare
 
     layout = _layout(project)
     prepare(layout)
-    exports = {**layout.engine_environment(), ENVIRONMENT_VARIABLE: ENVIRONMENT, "KUBECONFIG": str(layout.kubeconfig)}
-    for name, value in sorted(exports.items()):
+    for name, value in sorted(layout.shell_environment().items()):
         typer.echo(f"export {name}={shlex.quote(value)}")
     typer.echo(f'export PATH={shlex.quote(str(layout.bin))}:"$PATH"')
 

@@ -195,6 +195,13 @@ def test_a_reason_that_says_nothing_is_none(command: Command, verb: str) -> None
     assert (found.fact, found.exit) == ("--reason is empty.", Exit.USAGE)
 
 
+def test_a_report_that_was_written_says_where(command: Command, tmp_path: Path, written: Path) -> None:
+    asked_with("noon", "somebody", written, tmp_path)
+    said = command("report", CHAIN, "--out", str(tmp_path / "page.html")).stdout
+    assert said.startswith(f"{tmp_path / 'page.html'}: the report of release ")
+    assert said.endswith(f" of {CHAIN} in sandbox\n")
+
+
 @pytest.mark.parametrize("held", [False, True])
 def test_a_wish_that_nobody_hears_now_says_so(command: Command, tmp_path: Path, written: Path, held: bool) -> None:
     asked_with("noon", "somebody", written, tmp_path)

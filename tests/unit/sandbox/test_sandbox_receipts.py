@@ -50,6 +50,11 @@ def test_where_nothing_has_changed_the_last_results_stand(layout: Layout) -> Non
     assert stands(now(layout), layout)
 
 
+def test_a_shell_that_evaluated_the_sandboxs_variables_changes_nothing(layout: Layout) -> None:
+    assert stands(now(layout), layout, **layout.shell_environment())
+    assert not stands(now(layout), layout, **{**layout.shell_environment(), "KUBECONFIG": "/another"})
+
+
 EDITS: dict[str, Callable[[Layout], None]] = {
     "a contract": lambda found: put(found.project / "tenants/vision/tenant.yaml", "as it is"),
     "the program": lambda found: put(found.project / "__main__.py", "as it is"),
