@@ -158,7 +158,7 @@ class TritonModel(Part):
     version: Annotated[Count, Field(le=2**31)] = 1
     """The version folder to load."""
     backend: Backend
-    """What computes it."""
+    """What computes it. NVIDIA's images have no `tensorflow` since 25.03."""
     inputs: Annotated[tuple[Tensor, ...], Field(min_length=1, max_length=64)]
     """Its inputs."""
     outputs: Annotated[tuple[Tensor, ...], Field(min_length=1, max_length=64)]
@@ -219,6 +219,7 @@ class Triton(Part):
     """The models of this server, loaded explicitly; more than one makes it a shared server."""
 
     def violations(self) -> Iterator[Problem]:
+        yield from self._missing()
         for name, times in Counter(model.name for model in self.models).items():
             if times > 1:
                 yield problem(
@@ -228,6 +229,24 @@ class Triton(Part):
                     fact=f"model {name} is named {times} times",
                     consequence="Both would claim one folder of the repository",
                     remedy="Give each model its own name",
+                )
+
+    def _missing(self) -> Iterator[Problem]:
+        """NVIDIA's images have no TensorFlow from 25.03 on (triton-inference-server/server, build.py of v2.56.0)."""
+        release = re.search(r"/tritonserver:(\d{2}\.\d{2})\b", self.image, re.ASCII)
+        if release is None or release[1] < "25.03":
+            return
+        for number, model in enumerate(self.models):
+            if model.backend is Backend.TENSORFLOW:
+                yield problem(
+                    "backend-is-in-the-image",
+                    "models",
+                    number,
+                    "backend",
+                    value=model.backend,
+                    fact=f"Triton {release[1]} has no TensorFlow backend",
+                    consequence="The server would end at start, because it cannot load the model",
+                    remedy="Convert the model to ONNX (backend: onnxruntime), use 25.02, or an image of your own that has the backend",
                 )
 
 
