@@ -222,6 +222,7 @@ def _named(cluster: "NodeCluster", name: str) -> "GpuNode":
 def _act(cluster: "NodeCluster", actions: "Sequence[Any]") -> None:
     from headway.node_health.cluster import NodeHealthSettings
 
+    typer.echo(f"writing to the cluster at {cluster.address}", err=True)
     for done in cluster.perform(actions, NodeHealthSettings(diagnostic_image="", expected=())):
         if done.refused:
             raise UserError(done.refused, "Nothing was changed.", "Run the command again; someone else changed the node.", Exit.REFUSED)

@@ -3,6 +3,7 @@ of this one, add by the entry points `headway.commands`.
 """
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 import typer
@@ -21,6 +22,12 @@ class Commands(TyperGroup):
         if cmd_name not in self.commands and (found := _own(cmd_name) or _installed().get(cmd_name)) is not None:
             self.add_command(_made(found() if callable(found) else found.load(), cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] not in CATALOGUE:
+            for near in get_close_matches(args[0], self.list_commands(ctx)):
+                self.get_command(ctx, near)  # what the parser proposes is among what was loaded
+        return super().resolve_command(ctx, args)
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*CATALOGUE, *sorted(_installed())]

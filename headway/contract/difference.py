@@ -165,6 +165,6 @@ def _sums(model: Model) -> dict[str, str]:
         "pod start to ready": start.pod.brief,
         "cost of 1,000 requests": money.thousand_requests.brief,
         **({"cost of 1,000,000 tokens": money.million_tokens.brief} if money.million_tokens is not None else {}),
-        "cost a month, at most": money.month_at_most.brief,
+        "cost a month, at most, on the cheapest instance type": money.month_at_most.brief,
         **{what: str(amount) for what, amount in sorted(charged.items())},
     }

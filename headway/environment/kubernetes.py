@@ -125,6 +125,11 @@ class KubernetesApi:
         """Read the kubeconfig now, not with the first request. Raises UnusableKubeconfigError."""
         self._connected()
 
+    @property
+    def address(self) -> str:
+        """Where the API server is. Raises UnusableKubeconfigError."""
+        return str(self._connected().configuration.host)
+
     # -- objects ---------------------------------------------------------------------------------------------------------------
 
     def get(self, path: str) -> Object | None:

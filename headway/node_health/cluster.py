@@ -88,6 +88,11 @@ class NodeCluster:
         self._leases = LeaseStore(self._ask, NODE_HEALTH_NAMESPACE)
         self._replace = replace
 
+    @property
+    def address(self) -> str:
+        """Where the cluster's API server is."""
+        return self._api.address
+
     def nodes(self) -> tuple[GpuNode, ...]:
         """Every GPU node with the pods on it."""
         return facts.nodes(self._list("/api/v1/nodes"), self._list("/api/v1/pods", {"fieldSelector": "spec.nodeName!="}))

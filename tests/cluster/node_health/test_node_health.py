@@ -144,7 +144,7 @@ def rounds_until(plane: ControlPlane, name: str, wanted: QuarantineState | None)
 def command(plane: ControlPlane, *arguments: str) -> tuple[int, str]:
     """The real command, without its last resort for errors."""
     result = CliRunner().invoke(app, ["nodes", *arguments, "--kubeconfig", str(plane.kubeconfig)])
-    return result.exit_code, result.output if result.exception is None or isinstance(result.exception, SystemExit) else str(
+    return result.exit_code, result.stdout if result.exception is None or isinstance(result.exception, SystemExit) else str(
         result.exception
     )
 
@@ -239,6 +239,9 @@ def test_a_loop_that_may_not_replace_says_so_and_leaves_the_node_waiting(fleet: 
 def test_a_person_sets_a_node_apart_and_releases_it(fleet: ControlPlane) -> None:
     code, said = command(fleet, "quarantine", "gpu-a", "--reason", "slow since Tuesday")
     assert (code, said) == (0, "gpu-a is in quarantine: slow since Tuesday\n")
+    told = CliRunner().invoke(app, ["nodes", "quarantine", "gpu-b", "--reason", "once", "--kubeconfig", str(fleet.kubeconfig)])
+    assert told.stderr.startswith("writing to the cluster at https://127.0.0.1:")
+    assert command(fleet, "release", "gpu-b", "--untested")[0] == 0
     code, said = command(fleet, "quarantine", "gpu-a", "--reason", "again")
     assert "is in quarantine already: slow since Tuesday" in said
     shown = _listed(fleet)

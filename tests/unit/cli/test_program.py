@@ -64,6 +64,12 @@ def test_an_example_names_the_environment_of_what_is_written() -> None:
     assert {" ".join(words): said for words in typed if (said := dry_runs.headway(words, complete=True))} == {}
 
 
+def test_a_misspelt_command_is_told_its_neighbour() -> None:
+    answer = CliRunner().invoke(app, ["relase", "status"])
+    assert answer.exit_code == 2
+    assert "No such command 'relase'. Did you mean 'release'?" in answer.stderr
+
+
 def test_the_version_is_told() -> None:
     assert CliRunner().invoke(app, ["--version"]).output == f"headway {VERSION}\n"
 

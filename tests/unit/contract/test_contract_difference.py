@@ -62,7 +62,7 @@ def test_a_contract_does_not_differ_from_itself() -> None:
 def test_sums_that_move_are_named() -> None:
     found = difference(model(CHAT), model(CHAT, scaling__max_replicas=4))
     assert {each.what: (each.old, each.new) for each in found.moved} == {
-        "cost a month, at most": ("15,067 USD", "20,090 USD"),
+        "cost a month, at most, on the cheapest instance type": ("15,067 USD", "20,090 USD"),
         "quota: gpus.h100": ("3", "4"),
     }
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes.config import ConfigException, kube_config
 
-from headway.environment.kubernetes import settings
+from headway.environment.kubernetes import KubernetesApi, settings
 
 AUTHORITY = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
 KUBECONFIG = {
@@ -29,6 +29,10 @@ def test_a_file_that_is_no_kubeconfig_is_refused_without_quoting_it(content: byt
     with pytest.raises(ConfigException) as refused:
         settings(str(file))
     assert content.decode("latin-1") not in str(refused.value) or not content
+
+
+def test_a_cluster_is_told_by_the_address_of_its_api_server() -> None:
+    assert KubernetesApi(KUBECONFIG).address == "https://127.0.0.1:1"
 
 
 def test_no_thread_trusts_a_certificate_that_another_has_not_written_yet(monkeypatch: pytest.MonkeyPatch) -> None:
