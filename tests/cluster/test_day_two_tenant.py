@@ -1,28 +1,40 @@
-"""Procedures of `docs/guide/day-two.md` for platform and tenant, walked by the page's own commands in a sandbox with a real API server.
+"""Procedures of `docs/guide/day-two.md` for platform and tenants, walked by the page's own commands in a sandbox with a real API server.
 
-One sandbox for the file: the tests follow each other as the procedures of one tenant's life.
+One sandbox for the file: the tests follow each other as the procedures of one environment's life, to its end.
 """
 
+import json
 import os
 import re
-import sqlite3
+import shlex
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from kubernetes import client, config, dynamic
 from kubernetes.dynamic.exceptions import ApiException
+from moto import mock_aws
+from typer.testing import CliRunner
 
+from headway.cli.main import app
+from headway.environment.aws import Clients
 from headway.ledger.store import FolderStore
 from headway.wire import TENANT
+from pulumi_embedded.providers.aws.account import AccountObject
+from pulumi_embedded.providers.aws.kind import ACCOUNT_ID
+from sandbox.cloud import objectstore
 from tests import day_two_page
+from tests.account_clients import account_clients, adoption_rows, held_in
 from tests.cluster.command import SECONDS, Sandbox
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 STACK, NAME, PLATFORM = "sandbox-vision", "vision", "sandbox-platform"
+REGION, RELEASE, NEW_RELEASE = "us-east-1", "1.36.2-20260714", "1.36.9-20261101"
 AUTHORITIES = ("events", "componentstatuses", "bindings")
 """Kinds that are no objects of anybody."""
 
@@ -78,14 +90,35 @@ def _listed(kind: Any, **query: Any) -> dict[str, str]:
     return {f"{kind.group}/{kind.kind} {head.get('namespace', '')}/{head['name']}": head["uid"] for head in heads}
 
 
+def held(sandbox: Sandbox) -> list[AccountObject]:
+    """Everything in the sandbox's account."""
+    return [each for file in sandbox.layout.cloud.glob("account-*.sqlite") for each in held_in(file)]
+
+
 def in_aws(sandbox: Sandbox) -> list[str]:
     """What the account holds of the tenant's stack, by what its tags or its URN say."""
-    found: list[str] = []
-    for file in sandbox.layout.cloud.glob("account-*.sqlite"):
-        with closing(sqlite3.connect(file)) as account:
-            rows = account.execute("SELECT type, id, urn, outputs FROM objects").fetchall()
-        found += [f"{type} {id}" for type, id, urn, outputs in rows if f":{STACK}::" in urn or f'"{TENANT}": "{NAME}"' in outputs]
-    return sorted(found)
+    return sorted(
+        f"{each.type} {each.id}"
+        for each in held(sandbox)
+        if f":{STACK}::" in each.urn or (each.outputs.get("tagsAll") or {}).get(TENANT) == NAME
+    )
+
+
+def clients(sandbox: Sandbox) -> Clients:
+    """AWS as `headway leftovers` meets it: the sandbox's account and its object store."""
+    url = objectstore.endpoint(sandbox.layout)
+    return account_clients(lambda: held(sandbox), ACCOUNT_ID, REGION, lambda service: objectstore.client(service, REGION, url))
+
+
+def leftovers(sandbox: Sandbox, heading: str) -> tuple[int, dict[str, str]]:
+    """The page's `headway leftovers` below a heading: exit code, and what is left by kind."""
+    (line,) = [line for line in day_two_page.sections()[heading] if line.startswith("headway leftovers")]
+    words = shlex.split(line.replace("dev-", "sandbox-").replace("hello", NAME))[1:]
+    with mock_aws(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headway.environment.aws.clients", lambda region, **_: clients(sandbox))
+        done = CliRunner().invoke(app, [*words, "--project", str(sandbox.project), "--output", "json"])
+    assert done.exit_code in (0, 1), done.output
+    return done.exit_code, {each["kind"]: each["id"] for each in json.loads(done.output)["leftovers"]}
 
 
 def test_the_nightly_command_names_what_somebody_changed_in_the_cluster(sandbox: Sandbox) -> None:
@@ -125,30 +158,133 @@ def test_the_nightly_command_names_what_somebody_changed_in_the_platform(sandbox
     assert core.read_namespaced_config_map(*where).data == dashboard.data
 
 
+def rebuilt(sandbox: Sandbox, stack: str) -> None:
+    """Lose a stack's state and walk the page's way back. Fails if anything in AWS was made, changed or replaced."""
+    own = [each for each in held(sandbox) if f":{stack}::" in each.urn]
+    assert own, "nothing of it is in AWS, so the test would prove half"
+    assert pulumi(sandbox, f"pulumi stack rm {stack} --force --yes --preserve-config")[0] == 0
+    begin, listing, adopt, *after = [line.replace(STACK, stack) for line in commands("Lost state")]
+    assert pulumi(sandbox, begin)[0] == 0
+    code, said = pulumi(sandbox, listing)
+    assert code == 0, said
+    assert all(f'"{each.type}"' in said and f"::{each.name}" in said for each in own), "the list leaves out what exists"
+    code, said = pulumi(sandbox, adopt)
+    assert code != 0 and "AlreadyExists" in said, f"AWS refuses to make what exists:\n{said}"
+    file = sandbox.project / "stacks" / "adopted" / f"{stack}.json"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps({"resources": adoption_rows(own)}))
+    for line in (adopt, *after):
+        code, said = pulumi(sandbox, line)
+        assert code == 0, f"{line}\n{said}"
+    now = [each for each in held(sandbox) if f":{stack}::" in each.urn]
+    assert [(each.type, each.id, each.inputs) for each in now] == [(each.type, each.id, each.inputs) for each in own]
+
+
 def test_a_tenants_lost_state_is_rebuilt_from_what_serves(sandbox: Sandbox) -> None:
     before = objects(sandbox)
     assert len(before) > 30
-    assert pulumi(sandbox, f"pulumi stack rm {STACK} --force --yes --preserve-config")[0] == 0
-    for line in commands("Lost state"):
-        code, said = pulumi(sandbox, line)
-        assert code == 0, f"{line}\n{said}"
+    rebuilt(sandbox, STACK)
     after = objects(sandbox)
     moving = re.compile(r"/(Pod|PodMetrics|EndpointSlice|Endpoints|ReplicaSet|Event|Lease) ")
     assert {k: v for k, v in after.items() if not moving.search(k)} == {k: v for k, v in before.items() if not moving.search(k)}
     assert {k for k in after if "/Pod " in k} == {k for k in before if "/Pod " in k}, "a pod was restarted"
 
 
+def test_a_platforms_lost_state_is_rebuilt_by_import(sandbox: Sandbox) -> None:
+    def kept() -> list[str]:
+        api: Any = cluster(sandbox)
+        kinds = [("v1", "Namespace"), ("v1", "ConfigMap"), ("v1", "ServiceAccount"), ("scheduling.k8s.io/v1", "PriorityClass")]
+        listed = [api.resources.get(api_version=version, kind=kind).get().to_dict()["items"] for version, kind in kinds]
+        return sorted(f"{item['metadata']['name']} {item['metadata']['uid']}" for items in listed for item in items)
+
+    before = kept()
+    rebuilt(sandbox, PLATFORM)
+    assert kept() == before
+
+
+def test_a_node_image_with_a_new_driver_is_done_once_the_platform_states_it(sandbox: Sandbox) -> None:
+    checked = ("nodes", "check")
+    new = f'"{RELEASE}": "580.159.03", "{NEW_RELEASE}": "580.167.08"'
+    with (
+        sandbox.changed("components/versions.py", rf'"{RELEASE}": "580.159.03"', new),
+        sandbox.changed("sandbox/cloud/nodes.py", rf'"{RELEASE}": "580.159.03"', new),
+        sandbox.changed(
+            "stacks/Pulumi.sandbox-cluster.yaml",
+            rf"ami: {{release: {RELEASE}, driver: 580.159.03}}",
+            f"ami: {{release: {NEW_RELEASE}, driver: 580.167.08}}",
+        ),
+    ):
+        code, said = pulumi(sandbox, "pulumi up -s sandbox-cluster --yes")
+        assert code == 0, said
+        assert "runs driver 580.167.08, and pool l4 states 580.159.03" in " ".join(sandbox.run(*checked)[1].split())
+        code, said = pulumi(sandbox, f"pulumi up -s {PLATFORM} --yes")
+        assert code == 0, said
+        assert "runs driver" not in sandbox.run(*checked)[1]
+
+
+@pytest.fixture
+def new_definitions(sandbox: Sandbox, tmp_path: Path) -> Path:
+    """A cache in which the definitions of KEDA are copies, so that a test may change what its next version brings."""
+    made = tmp_path / "cache" / "toolchain"
+    made.mkdir(parents=True)
+    for folder in sandbox.layout.toolchain.iterdir():
+        if folder.name.startswith("crds-"):
+            shutil.copytree(folder, made / folder.name)
+        else:
+            (made / folder.name).symlink_to(folder)
+    (file,) = made.glob("crds-*/keda/keda.sh_scaledobjects.yaml")
+    return file
+
+
+def test_definitions_move_with_their_chart_and_objects_survive(sandbox: Sandbox, new_definitions: Path) -> None:
+    move = f"HEADWAY_CACHE={new_definitions.parents[3]} pulumi up -s {PLATFORM} --yes"
+    api: Any = cluster(sandbox)
+    kind = api.resources.get(api_version="keda.sh/v1alpha1", kind="ScaledObject")
+    uids = {each.metadata.name: each.metadata.uid for each in kind.get(namespace=NAME).items}
+    assert uids
+    body = yaml.safe_load(new_definitions.read_text())
+    (version,) = body["spec"]["versions"]
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["patience"] = {"type": "integer"}
+    new_definitions.write_text(yaml.safe_dump(body))
+    with sandbox.changed("components/versions.py", 'version="2.20.2"', 'version="2.20.9"'):
+        code, said = pulumi(sandbox, move)
+        assert code == 0, said
+        name = min(uids)
+        kind.patch(name=name, namespace=NAME, body={"spec": {"patience": 7}}, content_type="application/merge-patch+json")
+        assert kind.get(name=name, namespace=NAME).spec.patience == 7, "the new definition is not what the API server goes by"
+        version["name"] = "v2"
+        new_definitions.write_text(yaml.safe_dump(body))
+    with sandbox.changed("components/versions.py", 'version="2.20.2"', 'version="3.0.0"'):
+        code, said = pulumi(sandbox, move)
+        assert code != 0 and "status.storedVersions" in said, said
+    assert {each.metadata.name: each.metadata.uid for each in kind.get(namespace=NAME).items} == uids
+    code, said = pulumi(sandbox, f"pulumi up -s {PLATFORM} --yes")
+    assert code == 0, said
+
+
 def test_a_tenant_that_is_removed_leaves_its_ledger_and_nothing_else(sandbox: Sandbox) -> None:
     ledger = FolderStore(sandbox.layout.ledger).list(f"{NAME}/")
     others = set(objects_of(sandbox, "assist"))
     assert in_aws(sandbox)
+    code, left = leftovers(sandbox, "A tenant leaves")
+    assert code == 1 and "role" in left
     for line in commands("A tenant leaves"):
         code, said = pulumi(sandbox, f"{line} --yes" if " destroy " in line or " rm " in line else line)
         assert code == 0, f"{line}\n{said}"
+    remove_artifacts(sandbox)
+    assert leftovers(sandbox, "A tenant leaves") == (0, {})
     assert objects(sandbox) == {}
     assert in_aws(sandbox) == []
     assert FolderStore(sandbox.layout.ledger).list(f"{NAME}/") == ledger
     assert set(objects_of(sandbox, "assist")) == others, "a neighbour lost something"
+
+
+def remove_artifacts(sandbox: Sandbox) -> None:
+    """The page's `aws s3 rm`, in a sandbox without the AWS CLI."""
+    (bucket,) = [each.id for each in held(sandbox) if each.name == "storage-artifacts-bucket"]
+    s3 = objectstore.client("s3", REGION, objectstore.endpoint(sandbox.layout))
+    for found in s3.list_objects_v2(Bucket=bucket, Prefix=f"{NAME}/").get("Contents", ()):
+        s3.delete_object(Bucket=bucket, Key=found["Key"])
 
 
 def objects_of(sandbox: Sandbox, tenant: str) -> list[str]:
@@ -156,3 +292,13 @@ def objects_of(sandbox: Sandbox, tenant: str) -> list[str]:
     apps: Any = client.AppsV1Api(core.api_client)
     listed = [*core.list_namespaced_service(tenant).items, *apps.list_namespaced_deployment(tenant).items]
     return sorted(f"{type(each).__name__} {each.metadata.name} {each.metadata.uid}" for each in listed)
+
+
+def test_a_destroy_from_the_top_leaves_nothing_and_what_is_left_is_told(sandbox: Sandbox) -> None:
+    (line,) = [line for line in day_two_page.sections()["Destroy"] if "pulumi destroy" in line]
+    assert leftovers(sandbox, "Destroy")[0] == 0, "what a living cluster uses is no failure"
+    for step in line.replace("dev-hello", "sandbox-assist").replace("dev-", "sandbox-").split(" && "):
+        code, said = pulumi(sandbox, f"{step} --yes")
+        assert code == 0, f"{step}\n{said}"
+    assert [f"{each.type} {each.id}" for each in held(sandbox)] == []
+    assert leftovers(sandbox, "Destroy") == (0, {})

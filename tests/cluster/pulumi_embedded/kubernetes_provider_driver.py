@@ -23,6 +23,7 @@ class Watched:
 
     preview: bool = False
     timeout: float = 30
+    repeated: bool = False
     shown: list[str] = field(default_factory=list[str])
     warnings: list[str] = field(default_factory=list[str])
     stop: bool = False

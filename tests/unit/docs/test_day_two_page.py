@@ -19,6 +19,7 @@ WALKED = {
     ("Lost state", "dev-cluster"): (CLUSTER, "test_lost_state_is_the_object_as_it_was_before"),
     ("Lost state", "dev-hello"): (TENANT, "test_a_tenants_lost_state_is_rebuilt_from_what_serves"),
     ("A tenant leaves", "dev-hello"): (TENANT, "test_a_tenant_that_is_removed_leaves_its_ledger_and_nothing_else"),
+    ("A tenant leaves", "--tenant"): (TENANT, "test_a_tenant_that_is_removed_leaves_its_ledger_and_nothing_else"),
     ("A second region", "headway release"): (REGION, "test_a_second_region_serves_what_was_copied_and_its_releases_come_home"),
     ("Destroy", "dev"): (CLUSTER, "test_a_destroyed_environment_leaves_what_its_cluster_made_and_that_is_told"),
 }
@@ -48,7 +49,7 @@ def test_a_line_of_the_page_is_typed_by_a_test_or_named_with_its_reason(heading:
 def test_a_test_that_types_lines_exists_and_reads_them_from_the_page(file: str, test: str) -> None:
     source = (ROOT / file).read_text(encoding="utf-8")
     assert f"def {test}(" in source
-    read = re.findall(r'(?:commands\(|sections\(\)\[)"([^"]+)"', source)
+    read = re.findall(r'(?:commands\(|sections\(\)\[|leftovers\(sandbox, )"([^"]+)"', source)
     headings = {heading for (heading, _), walked in WALKED.items() if walked == (file, test)}
     assert headings <= set(read), f"{file} does not read {headings - set(read)}"
 

@@ -98,6 +98,7 @@ class Watch:
 
     preview: bool = False
     timeout: float = 0.2
+    repeated: bool = False
     statuses: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 

@@ -83,7 +83,7 @@ def test_a_preview_leaves_no_trace(world: World, tmp_path: Path) -> None:
 
 def test_two_objects_of_one_name_are_refused_as_aws_would(world: World) -> None:
     world.role("one", name="same")
-    with pytest.raises(ProviderError, match="AlreadyExists: aws:iam/role:Role same"):
+    with pytest.raises(ProviderError, match=r"AlreadyExists: aws:iam/role:Role same"):
         world.role("two", name="same")
 
 
@@ -153,14 +153,22 @@ def test_deleting_what_is_gone_is_no_error(world: World) -> None:
 
 def test_a_create_repeated_after_a_kill_finds_its_object(world: World) -> None:
     first = world.make("ec2/vpc", "v", **CIDR)
-    id, outputs = world.another().create(first.urn, VPC, "v", first.inputs, Watch())
+    id, outputs = world.another().create(first.urn, VPC, "v", first.inputs, Watch(repeated=True))
     assert (id, outputs) == (first.id, first.outputs)
+
+
+def test_what_exists_is_not_taken_over_because_its_state_is_lost(world: World) -> None:
+    """EntityAlreadyExists (IAM, CreateRole); a VPC has no name, and EC2 makes as many as it is asked for."""
+    role, vpc = world.role("r", name="fixed"), world.make("ec2/vpc", "v", **CIDR)
+    with pytest.raises(ProviderError, match=r"AlreadyExists: .*fixed exists .*or import it"):
+        world.another().create(role.urn, role.type, "r", role.inputs, Watch())
+    assert world.another().create(vpc.urn, VPC, "v", vpc.inputs, Watch())[0] != vpc.id
 
 
 def test_what_a_killed_create_made_otherwise_is_discarded(world: World) -> None:
     first = world.role("r", name="fixed")
     inputs = {**first.inputs, "description": "another"}
-    id, outputs = world.another().create(first.urn, first.type, "r", inputs, Watch())
+    id, outputs = world.another().create(first.urn, first.type, "r", inputs, Watch(repeated=True))
     assert (id, outputs["description"]) == ("fixed", "another")
 
 

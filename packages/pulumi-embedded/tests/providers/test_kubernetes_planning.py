@@ -268,6 +268,8 @@ def test_a_context_that_is_not_there_is_named_with_those_that_are() -> None:
 class Previewing:
     timeout = 0.0
 
+    repeated = False
+
     def __init__(self, preview: bool) -> None:
         self.preview = preview
         self.warnings: list[str] = []

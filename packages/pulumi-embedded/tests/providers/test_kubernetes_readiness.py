@@ -324,6 +324,7 @@ class Script:
         return state
 
     endpoints: list[Properties] = field(default_factory=list[Properties])
+    repeated: bool = False
 
     def find(self, *_: Any, **__: Any) -> Sequence[Properties]:
         return ()

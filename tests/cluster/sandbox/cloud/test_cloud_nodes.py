@@ -21,7 +21,7 @@ TRUST = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"sts:As
 
 
 class Watch:
-    preview, timeout = False, 60.0
+    preview, timeout, repeated = False, 60.0, False
 
     def __init__(self) -> None:
         self.warnings: list[str] = []

@@ -36,6 +36,10 @@ class Control:
     def preview(self) -> bool:
         return self.context.preview
 
+    @property
+    def repeated(self) -> bool:
+        return self.urn in self.context.interrupted
+
     def status(self, message: str) -> None:
         self.context.events.status(self.urn, message)
 

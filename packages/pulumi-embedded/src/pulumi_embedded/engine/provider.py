@@ -82,6 +82,11 @@ class ProviderStep(Protocol):
         """Seconds from customTimeouts; 0 means the provider's own default."""
         ...
 
+    @property
+    def repeated(self) -> bool:
+        """An earlier operation began the same creation and was cut off: its object may exist."""
+        ...
+
     def status(self, message: str) -> None:
         """A short-lived line beside the resource: what is being waited for."""
         ...

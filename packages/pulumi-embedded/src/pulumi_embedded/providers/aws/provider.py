@@ -1,7 +1,8 @@
 """The double of the pulumi aws provider: checks as the SDK, the service models and the catalogue say, and keeps what it makes in an account.
 
-Trap: `create` may be repeated after a kill. An object that this URN made and that the engine has not named in this operation is such a
-leftover: it is adopted when its inputs are the same and discarded when they are not.
+Trap: `create` may be repeated after a kill, and the engine says when it is. An object that this URN made and that the engine has not named
+in this operation is then a leftover: it is adopted when its inputs are the same and discarded when they are not. Without a cut-off creation
+in the state (its file is lost) it is what it is to AWS, somebody's object: its name is taken, and what has no name is made a second time.
 """
 
 import hashlib
@@ -165,7 +166,7 @@ class AwsProvider(Provider):
         if step.preview:
             return "", kind.compute(facts)
         known = {id for own, id in self._named_by_engine if own == urn}
-        orphan = self._account.orphan(type, urn, known)
+        orphan = self._account.orphan(type, urn, known) if step.repeated else None
         if orphan is not None and orphan.inputs == _concealed(kind, inputs):
             return self._finish(kind, orphan, inputs, step)
         if orphan is not None:
@@ -317,7 +318,7 @@ class AwsProvider(Provider):
             extra = self._backend(object.type).created(current, facts.inputs, step)
         except PartialFailureError:
             raise
-        except ProviderError:
+        except Exception:
             self._account.delete(object.key)
             raise
         outputs = self._record(kind, object, replace(facts, extra=extra), inputs)

@@ -27,6 +27,7 @@ class _Silently:
     step: ProviderStep
     preview: bool = False
     timeout: float = _SECONDS
+    repeated: bool = False
 
     def status(self, message: str) -> None: ...
 
