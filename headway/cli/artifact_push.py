@@ -53,7 +53,9 @@ def push_all(place: ArtifactPrefix, folder: Path, listing: str) -> None:
     if waiting:
         _send(place, waiting, console)
     console.print(
-        f"s3://{place.bucket}/{place.prefix}: {len(waiting)} uploaded, {len(files) - len(waiting)} already there", highlight=False
+        f"s3://{place.bucket}/{place.prefix}: {len(waiting)} uploaded, {len(files) - len(waiting)} already there",
+        highlight=False,
+        soft_wrap=True,
     )
 
 
@@ -93,7 +95,7 @@ def _send(place: ArtifactPrefix, files: list[FileUpload], console: Console) -> N
             except OtherContentError:
                 raise _refused(place, [file.path]) from None
             progress.remove_task(task)
-            console.print(f"{file.path}: uploaded, {file.size:,} bytes, verified", highlight=False)
+            console.print(f"{file.path}: uploaded, {file.size:,} bytes, verified", highlight=False, soft_wrap=True)
 
 
 def _refused(place: ArtifactPrefix, paths: list[str]) -> UserError:

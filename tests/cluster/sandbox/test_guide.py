@@ -42,11 +42,18 @@ KEPT = {
     "headway artifact push ": r" uploaded|  uri: |- \{path: ",
     "headway doctor ": r"^\S (sample-values|reservations|certificate): ",
     "headway verify --environment ": r"^\S [\w-]+: ",
-    "headway verify show ": r"^\S [\w-]+: ",
+    "headway verify show ": r"^sandbox, ",
     "pulumi preview ": _ACTION,
     "pulumi up ": _ACTION,
 }
 """Lines that the page shows of commands that say much, or what depends on the machine."""
+ANEW = (
+    (r"/id/[0-9A-F]{32}", "/id/0123..."),
+    (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "2026-..."),
+    (r"sha256:[0-9a-f]{64}", "sha256:0123..."),
+    (r", \d+ s$", ""),
+)
+"""What each run makes up anew, and what the page shows in its place."""
 UPDATE = "HEADWAY_UPDATE_GOLDEN"
 
 
@@ -61,7 +68,9 @@ def kept(line: str, output: str) -> list[str]:
     start = starting(line, dict(KEPT))
     lines = [each.rstrip() for each in output.splitlines()]
     chosen = [each for each in lines if start is None or re.search(KEPT[start], each)]
-    return list(dict.fromkeys(re.sub(r"/id/[0-9A-F]{32}", "/id/0123...", re.sub(r", \d+ s$", "", each)) for each in chosen))
+    for made, shown_as in ANEW:
+        chosen = [re.sub(made, shown_as, each) for each in chosen]
+    return list(dict.fromkeys(chosen))
 
 
 def titled(line: str, output: str) -> list[str]:
