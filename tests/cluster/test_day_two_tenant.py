@@ -117,7 +117,7 @@ def leftovers(sandbox: Sandbox, heading: str) -> tuple[int, dict[str, str]]:
     with mock_aws(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("headway.environment.aws.clients", lambda region, **_: clients(sandbox))
         done = CliRunner().invoke(app, [*words, "--project", str(sandbox.project), "--output", "json"])
-    assert done.exit_code in (0, 1), done.output
+    assert done.exit_code in (0, 1) and done.output, f"{done.exception!r} {done.output}"
     return done.exit_code, {each["kind"]: each["id"] for each in json.loads(done.output)["leftovers"]}
 
 
@@ -203,7 +203,7 @@ def test_a_platforms_lost_state_is_rebuilt_by_import(sandbox: Sandbox) -> None:
 
 
 def test_a_node_image_with_a_new_driver_is_done_once_the_platform_states_it(sandbox: Sandbox) -> None:
-    checked = ("nodes", "check")
+    checked = ("nodes", "check", "--kubeconfig", str(sandbox.layout.kubeconfig))
     new = f'"{RELEASE}": "580.159.03", "{NEW_RELEASE}": "580.167.08"'
     with (
         sandbox.changed("components/versions.py", rf'"{RELEASE}": "580.159.03"', new),
