@@ -113,7 +113,7 @@ def clients(sandbox: Sandbox) -> Clients:
 def leftovers(sandbox: Sandbox, heading: str) -> tuple[int, dict[str, str]]:
     """The page's `headway leftovers` below a heading: exit code, and what is left by kind."""
     (line,) = [line for line in day_two_page.sections()[heading] if line.startswith("headway leftovers")]
-    words = shlex.split(line.replace("dev-", "sandbox-").replace("hello", NAME))[1:]
+    words = shlex.split(re.sub(r"\bdev\b", "sandbox", line).replace("hello", NAME), comments=True)[1:]
     with mock_aws(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("headway.environment.aws.clients", lambda region, **_: clients(sandbox))
         done = CliRunner().invoke(app, [*words, "--project", str(sandbox.project), "--output", "json"])

@@ -30,7 +30,6 @@ NOT_TYPED = {
     "aws s3api list-object-versions": "there is no AWS CLI here; the test makes the same call of S3's API by boto3",
     "aws s3api copy-object": "there is no AWS CLI here; the test makes the same call of S3's API by boto3",
     "aws s3 rm": "there is no AWS CLI here; the test deletes the same objects by boto3",
-    "headway leftovers -e dev --tenant hello": "tests/unit/test_leftovers.py types the options, on an account in moto",
     "export HEADWAY_LEDGER=": "the test sets the variable for the commands after it",
 }
 """How a line begins -> why no test types it."""
