@@ -47,9 +47,9 @@ unit: .venv/.ready-dev
 
 # On a fresh machine the servers are built beside the quick tiers, with what these leave of the processors; then test-cluster waits for them.
 test: export HEADWAY_EVERY_TEST := 1
-test: .venv/.ready-dev .venv-servers/.ready  ## every test except those on real traffic; what could run and does not fails
+test: .venv/.ready-dev .venv-servers/.ready  ## every test but the long ones on real traffic; what could run and does not fails
 	@nice -n 10 $(BIN)/headway sandbox build $(SERVERS) >/dev/null 2>&1 & ahead=$$!; trap "kill $$ahead 2>/dev/null" EXIT; \
-	$(MAKE) --no-print-directory check test-engine && $(MAKE) --no-print-directory test-cluster
+	$(MAKE) --no-print-directory check test-engine && $(MAKE) --no-print-directory test-cluster test-serving
 
 test-engine: .venv/.ready-dev .venv-clients/.ready  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
 	@$(BIN)/pytest -n 2 $(TWICE) packages/pulumi-embedded/tests/engine tests/environments
