@@ -125,7 +125,11 @@ def headway(words: Sequence[str], *, complete: bool = False) -> str | None:
     if here.name == "headway":  # an option of the program itself acts as soon as it is read, so it is not given to the parser
         taken = {word for option in here.params for word in option.opts}
         return None if set(rest) <= taken else f"No such option: {', '.join(rest)}"
-    if complete and any(option.name == "environment" for option in here.params) and not {"-e", "--environment"} & set(rest):
+    if (
+        complete
+        and any(option.name == "environment" and option.metavar == "NAME" for option in here.params)
+        and not {"-e", "--environment"} & set(rest)
+    ):
         return "it does not say which environment it means"
     try:
         here.make_context(here.name or "", rest, parent=parent)

@@ -61,8 +61,7 @@ def policies(
 
 
 def _exemptions(rules: "Sequence[PolicyRule]") -> "tuple[Exemption, ...]":
-    from policies.guardrails.crossguard import EXEMPTIONS_FILE
-    from policies.guardrails.exemptions import load
+    from policies.guardrails.exemptions import EXEMPTIONS_FILE, load
 
     try:
         return tuple(sorted(load(EXEMPTIONS_FILE, [r.id for r in rules]), key=lambda e: (e.rule, e.resource)))

@@ -10,7 +10,6 @@ configuration) every rule evaluates itself.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
-from pathlib import Path
 from typing import Any
 
 from pulumi_policy import (
@@ -31,7 +30,6 @@ from policies.guardrails.rule import PolicyRule, RuleVerdict, evaluate
 from policies.guardrails.view import InputNode, ResourceView, canonical, plain
 
 EXEMPTIONS = "exemptions-are-current"
-EXEMPTIONS_FILE = Path(__file__).parent.parent / "exemptions.yaml"
 _STACK_TYPE = "pulumi:pulumi:Stack"
 
 
@@ -114,7 +112,7 @@ class PolicyRun:
                 report(
                     str(
                         Problem(
-                            file=EXEMPTIONS_FILE.name,
+                            file=exemption_files.EXEMPTIONS_FILE.name,
                             fact=f"the exemption of {e.resource} from {e.rule} (owner {e.owner}) expired on {e.expires}",
                             consequence="What it excused is no longer excused, and nobody has looked at it",
                             remedy="Repair the resource and remove the exemption, or renew it with a reason",
@@ -182,4 +180,4 @@ def serve(name: str, rules: Sequence[PolicyRule]) -> None:
     """Run the pack's analyzer until the engine ends it. Blocks."""
     from policies.guardrails.registry import RULES
 
-    PolicyPack(name=name, policies=policies(rules, exemption_files.load(EXEMPTIONS_FILE, [r.id for r in RULES])))
+    PolicyPack(name=name, policies=policies(rules, exemption_files.load(exemption_files.EXEMPTIONS_FILE, [r.id for r in RULES])))

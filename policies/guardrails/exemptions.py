@@ -9,6 +9,8 @@ from typing import Any
 
 import yaml
 
+EXEMPTIONS_FILE = Path(__file__).parent.parent / "exemptions.yaml"
+
 FIELDS = ("rule", "resource", "owner", "reason", "expires")
 
 

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from headway.cli.policies import markdown
-from policies.guardrails.crossguard import EXEMPTIONS_FILE
-from policies.guardrails.exemptions import load
+from policies.guardrails.exemptions import EXEMPTIONS_FILE, load
 from policies.guardrails.registry import PACKS, RULES
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -21,8 +21,7 @@ import pytest
 from components.handover import LONGEST
 from components.versions import CHARTS
 from headway.wire import LEDGER_LEASES
-from policies.guardrails.crossguard import EXEMPTIONS_FILE
-from policies.guardrails.exemptions import load
+from policies.guardrails.exemptions import EXEMPTIONS_FILE, load
 from policies.guardrails.registry import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView, canonical, plain

@@ -40,6 +40,14 @@ def lines(block: str) -> list[str]:
     return [line for each in joined.splitlines() if (line := re.sub(r"(^|\s)#.*$", "", each).strip())]
 
 
+def typed_blocks(page: str) -> list[str]:
+    """Blocks of commands on the page, fenced without a language or indented by four spaces after an empty line."""
+    fenced = r"^( *)```(\w*)\n(.*?)^ *```"
+    blocks = [block for _, language, block in re.findall(fenced, text(page), re.MULTILINE | re.DOTALL) if not language]
+    rest = re.sub(fenced, "", text(page), flags=re.MULTILINE | re.DOTALL)
+    return [block for block in [*blocks, *re.findall(r"\n\n((?:    [^\n]*\n+)+)", rest)] if not is_figure(block)]
+
+
 def commands(page: str) -> list[str]:
     """Every command on the page: in blocks without a language, and in spans that begin with a program and say more than its name."""
     fenced = r"^( *)```(\w*)\n(.*?)^ *```"
@@ -60,6 +68,13 @@ def test_every_command_of_a_page_parses_and_its_program_takes_it(page: str) -> N
 def test_commands_of_a_runbook_are_complete_and_name_the_environment(page: str) -> None:
     typed = [shlex.split(line)[1:] for line in commands(page) if line.startswith("headway ")]
     assert {" ".join(words): said for words in typed if (said := dry_runs.headway(words, complete=True))} == {}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/guide/") or page == "README.md"])
+def test_what_a_guide_lets_people_type_names_the_environment(page: str) -> None:
+    typed = [re.match(r"(?:\.venv/bin/)?headway ([^<>|;&]*)", line) for block in typed_blocks(page) for line in lines(block)]
+    words = [shlex.split(found[1].replace("[", "").replace("]", "")) for found in typed if found]
+    assert {" ".join(each): said for each in words if (said := dry_runs.headway(each, complete=True))} == {}
 
 
 @pytest.mark.parametrize("page", RUN_BY)

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.cli.policies import standing
-from policies.guardrails import crossguard
+from policies.guardrails import exemptions
 from policies.guardrails.exemptions import parse
 
 RULES = ["image-by-digest"]
@@ -78,7 +78,7 @@ def test_the_list_of_rules_shows_exemptions_and_fails_on_an_expired_one(
 ) -> None:
     entry = f'- {{rule: image-by-digest, resource: "*::canary-*", owner: ml-platform, reason: mirror is late, expires: {expires}}}'
     (tmp_path / "exemptions.yaml").write_text(entry + "\n")
-    monkeypatch.setattr(crossguard, "EXEMPTIONS_FILE", tmp_path / "exemptions.yaml")
+    monkeypatch.setattr(exemptions, "EXEMPTIONS_FILE", tmp_path / "exemptions.yaml")
     done = CliRunner().invoke(app, ["policies"])
     assert done.exit_code == status
     assert "*::canary-*" in done.output
