@@ -197,8 +197,9 @@ def test_a_new_user_comes_from_a_starter_to_a_ready_service_by_the_guide(sandbox
     try:
         assert sandbox.run("new", "model", "vision", "labels")[0] == 0
         code, output = sandbox.run("check", "--environment", "sandbox")
-        assert code == 0
-        assert output.count("digest-is-real") == 2, "the starter is accepted, and says what is still to be found"
+        assert code == 1
+        assert output.count("digest-is-real") == 2, "the starter says what is still to be found, and nothing else"
+        assert "refused: 2 errors, 0 warnings" in output
         for name in ("labels/1/model.onnx", "golden/first.json"):
             (tmp_path / name).parent.mkdir(parents=True)
             (tmp_path / name).write_bytes(name.encode())

@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -42,8 +43,8 @@ def now(layout: Layout, today: date = TODAY, **environment: str) -> Receipt:
     )
 
 
-def stands(last: Receipt, layout: Layout, today: date = TODAY, **environment: str) -> bool:
-    return bool(last.holds(given(layout, today, environment), recorded(layout)))
+def stands(last: Receipt, layout: Layout, today: date = TODAY, environment: Mapping[str, str] = MappingProxyType({})) -> bool:
+    return bool(last.holds(given(layout, today, dict(environment)), recorded(layout)))
 
 
 def test_where_nothing_has_changed_the_last_results_stand(layout: Layout) -> None:
@@ -51,8 +52,8 @@ def test_where_nothing_has_changed_the_last_results_stand(layout: Layout) -> Non
 
 
 def test_a_shell_that_evaluated_the_sandboxs_variables_changes_nothing(layout: Layout) -> None:
-    assert stands(now(layout), layout, **layout.shell_environment())
-    assert not stands(now(layout), layout, **{**layout.shell_environment(), "KUBECONFIG": "/another"})
+    assert stands(now(layout), layout, environment=layout.shell_environment())
+    assert not stands(now(layout), layout, environment={**layout.shell_environment(), "KUBECONFIG": "/another"})
 
 
 EDITS: dict[str, Callable[[Layout], None]] = {
@@ -80,8 +81,8 @@ def test_another_day_asks_for_a_plan_because_exemptions_expire(layout: Layout) -
 
 def test_another_program_environment_asks_for_a_plan_and_another_shell_does_not(layout: Layout) -> None:
     last = now(layout, AWS_REGION="us-west-2", COLUMNS="80")
-    assert stands(last, layout, AWS_REGION="us-west-2", COLUMNS="140")
-    assert not stands(last, layout, AWS_REGION="us-east-1", COLUMNS="80")
+    assert stands(last, layout, environment={"AWS_REGION": "us-west-2", "COLUMNS": "140"})
+    assert not stands(last, layout, environment={"AWS_REGION": "us-east-1", "COLUMNS": "80"})
 
 
 def test_what_no_plan_is_made_from_asks_for_nothing(layout: Layout) -> None:

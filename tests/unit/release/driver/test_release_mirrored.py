@@ -167,7 +167,7 @@ def test_a_version_that_answers_copies_differently_is_rolled_back_unseen(contrac
 
 def test_where_no_answer_to_a_copy_was_compared_no_user_meets_the_version(contract: Model) -> None:
     ended = released(contract, 0, 0)
-    assert (ended.outcome, ended.decision and ended.decision["stage"]) == ("rolled back", 0)
+    assert (ended.outcome, ended.decision and ended.decision["stage"]) == ("out of time", 0)
 
 
 def test_replicas_that_only_pretend_to_run_are_not_judged_by_answers_to_copies(contract: Model) -> None:
