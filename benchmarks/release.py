@@ -15,14 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.stats import beta
 
 from benchmarks.incumbents import BACK, PROMOTED, RULES, RUNNING
-from benchmarks.release_worlds import EDGES, SCENARIOS, WORLDS, Scenario, SimulatedService, SimulatedWorld
+from benchmarks.release_worlds import BAKE_SCENARIOS, EDGES, SCENARIOS, WORLDS, Scenario, SimulatedService, SimulatedWorld
 from headway.contract.rollout import OnInconclusive
-from headway.release.gate import Counts, Gate, GatePolicy, Phase, Reason, Tick
+from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
 
-MINUTES = 240
+MINUTES, MINUTES_WITH_BAKE = 240, 360
 CLASSES = ("short", "long")
 
 
@@ -55,8 +56,10 @@ class ScenarioResult:
         return 100 * float(low), 100 * float(high)
 
 
-def judge(world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int, seed: int, policy: GatePolicy) -> ScenarioResult:
-    """Run one cell."""
+def judge(
+    world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int, seed: int, policy: GatePolicy, *, bake: bool = False
+) -> ScenarioResult:
+    """Run one cell; with `bake` until the old version is gone."""
     begun = time.perf_counter()
     service = SimulatedService(world, scenario, rate, rollouts, seed)
     gate = Gate(policy, EDGES, CLASSES, shape=(rollouts,))
@@ -66,22 +69,24 @@ def judge(world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int,
     decided = np.full(rollouts, np.nan)
     exposure, since = np.zeros(rollouts), np.zeros(rollouts)
     reasons: dict[str, int] = {}
-    for number in range(MINUTES):
+    baking = np.full(rollouts, -1.0)
+    for number in range(MINUTES_WITH_BAKE if bake else MINUTES):
         weight = decision.weight
-        shown = service.minute(number, weight, decision.baseline_weight, decision.mirror, since)
+        baking = np.where(decision.phase == Phase.BAKING, baking + 1, baking)
+        shown = service.minute(number, weight, decision.baseline_weight, decision.mirror, since, baking)
         arms: Any = {arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm]) for arm in shown.buckets}
-        before, exposed = decision.phase == Phase.RELEASING, shown.buckets["canary"].sum(axis=(1, 2))
+        before, exposed = _open(decision, bake), shown.buckets["canary"].sum(axis=(1, 2))
         decision = gate.observe(Tick(**arms, answered=shown.answered, canary_up=shown.canary_up))
         exposure += np.where(before, exposed, 0.0) / (60 * rate)
-        now = before & (decision.phase != Phase.RELEASING)
+        now = before & ~_open(decision, bake)
         decided[now] = number + 1
         for code in decision.reason[now & (decision.phase == Phase.ROLLED_BACK)]:
             name = Reason(int(code)).name.lower()
             reasons[name] = reasons.get(name, 0) + 1
         since = np.where(decision.weight != weight, 0.0, since + 1)
-        if (decision.phase != Phase.RELEASING).all():
+        if not _open(decision, bake).any():
             break
-    back, promoted = decision.phase == Phase.ROLLED_BACK, (decision.phase == Phase.BAKING) | (decision.phase == Phase.DONE)
+    back, promoted = decision.phase == Phase.ROLLED_BACK, ~_open(decision, bake) & (decision.phase != Phase.ROLLED_BACK)
     wrong = back if scenario.kind == "healthy" else promoted
     known = decided[~np.isnan(decided)]
     return ScenarioResult(
@@ -98,6 +103,11 @@ def judge(world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int,
         reasons=dict(sorted(reasons.items())),
         seconds=time.perf_counter() - begun,
     )
+
+
+def _open(decision: Decision, bake: bool) -> NDArray[np.bool_]:
+    """Where a rollout is not decided yet."""
+    return (decision.phase == Phase.RELEASING) | ((decision.phase == Phase.BAKING) & bake)
 
 
 def judge_by(name: str, world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int, seed: int) -> ScenarioResult:
@@ -156,6 +166,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-mirror", action="store_true")
     parser.add_argument("--no-baseline", action="store_true")
+    parser.add_argument("--bake", action="store_true", help="the scenarios of the bake, until the old version is gone")
+    parser.add_argument("--held-back", type=float, default=GatePolicy.held_back)
     parser.add_argument("--untempered", action="store_true")
     parser.add_argument("--inconclusive", choices=[str(choice) for choice in OnInconclusive], default="hold")
     parser.add_argument("--weights", help="for instance 0.01,0.05,0.1,0.25,0.5")
@@ -165,18 +177,20 @@ def main(arguments: list[str] | None = None) -> int:
         GatePolicy(),
         mirror=0.0 if asked.no_mirror else 1.0,
         baseline=not asked.no_baseline,
+        held_back=asked.held_back,
         tempered=not asked.untempered,
         on_inconclusive=OnInconclusive(asked.inconclusive),
     )
     if asked.weights:
         policy = replace(policy, weights=tuple(map(float, asked.weights.split(","))))
-    wanted = [s for s in SCENARIOS if not asked.scenario or any(s.name.startswith(name) for name in asked.scenario)]
+    scenarios = BAKE_SCENARIOS if asked.bake else SCENARIOS
+    wanted = [s for s in scenarios if not asked.scenario or any(s.name.startswith(name) for name in asked.scenario)]
     if not wanted:
-        parser.error(f"no scenario starts so; there are: {', '.join(s.name for s in SCENARIOS)}")
+        parser.error(f"no scenario starts so; there are: {', '.join(s.name for s in scenarios)}")
     cells: list[ScenarioResult] = []
     for scenario in wanted:
         for rate in map(float, asked.rates.split(",")):
-            cells.append(judge(WORLDS[asked.world], scenario, rate, asked.rollouts, asked.seed, policy))
+            cells.append(judge(WORLDS[asked.world], scenario, rate, asked.rollouts, asked.seed, policy, bake=asked.bake))
             sys.stdout.write(f"{line(cells[-1])}\n")
             sys.stdout.flush()
     for kind in ("healthy", "bad"):

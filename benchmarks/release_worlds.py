@@ -68,6 +68,8 @@ class Minute:
     error_rate: dict[str, Floats]
     long_share: dict[str, Floats]
     load: Floats
+    baking: Floats = field(default_factory=lambda: np.full((), -1.0))
+    """Minutes since the canary was promoted; below zero before."""
     far: Floats = field(default_factory=lambda: np.zeros(()))
     """Share of requests of all arms far above the body, by a factor of 12."""
     peak: tuple[float, float] = (0.0, 1.0)
@@ -248,6 +250,101 @@ SCENARIOS = (
 )
 
 
+BAKE_MINUTES = 60
+
+
+def _from_promotion(minute: Minute, draw: Floats) -> Floats:
+    del draw
+    return minute.baking
+
+
+def _from_any_minute(minute: Minute, draw: Floats) -> Floats:
+    """Since an onset anywhere in the bake, up to its last minute."""
+    return np.where(minute.baking >= 0, minute.baking - np.floor(BAKE_MINUTES * draw[3]), -1.0)
+
+
+def _in_bake(change: Callable[[Minute, Floats], None], since: Callable[[Minute, Floats], Floats]) -> ServiceChange:
+    """`change`, given the minutes since its onset."""
+
+    def changed(minute: Minute, draw: Floats) -> None:
+        change(minute, since(minute, draw))
+
+    return changed
+
+
+def _slower_since(factor: float) -> Callable[[Minute, Floats], None]:
+    return lambda minute, since: _slower(minute, np.where(since >= 0, factor, 1.0))
+
+
+def _failing_since(rate: float) -> Callable[[Minute, Floats], None]:
+    def change(minute: Minute, since: Floats) -> None:
+        for arm in CANARY:
+            minute.error_rate[arm] = np.where(since >= 0, rate, minute.error_rate[arm])
+
+    return change
+
+
+def _leaking(a_minute: float) -> Callable[[Minute, Floats], None]:
+    return lambda minute, since: _slower(minute, 1 + a_minute * np.maximum(since, 0.0))
+
+
+def _every_fifth(minute: Minute, since: Floats) -> None:
+    _slower(minute, np.where((since >= 0) & (np.floor(since) % 5 == 4), 3.0, 1.0))
+
+
+def _shared_swing(minute: Minute, since: Floats) -> None:
+    """All arms become slower by a fifth over the bake, as in the morning."""
+    for arm in ARMS:
+        minute.slow[arm] = minute.slow[arm] * (1 + 0.2 * np.clip(since / BAKE_MINUTES, 0, 1))
+
+
+def _outage_in_bake(minute: Minute, since: Floats) -> None:
+    for arm in ARMS:
+        minute.error_rate[arm] = np.where((since >= 0) & (since < 3), 0.05, minute.error_rate[arm])
+
+
+def _idle_in_bake(minute: Minute, since: Floats) -> None:
+    minute.load = np.where((since >= 0) & (since < 10), 0.0, minute.load)
+
+
+def _relieved(minute: Minute, since: Floats) -> None:
+    """The stable version's few held-back requests meet idle replicas, which are faster by a third."""
+    minute.slow["stable"] = np.where(since >= 0, 0.67, 1.0) * minute.slow["stable"]
+
+
+_HEALTHY_WHILE_RELEASED = (
+    "identical versions",
+    "warm-up transient",
+    "daily load",
+    "one-minute error blip",
+    "bimodal latency",
+    "different request mix",
+    "slower node +5 %",
+    "cold prefix cache",
+    "weights late by two minutes",
+)
+BAKE_SCENARIOS = (
+    *(scenario for scenario in SCENARIOS if scenario.name in _HEALTHY_WHILE_RELEASED),
+    Scenario("all slower by the hour", "healthy", _in_bake(_shared_swing, _from_promotion)),
+    Scenario("dependency outage in the bake", "healthy", _in_bake(_outage_in_bake, _from_any_minute)),
+    Scenario("idle in the bake", "healthy", _in_bake(_idle_in_bake, _from_any_minute)),
+    Scenario("held-back replicas idle", "healthy", _in_bake(_relieved, _from_promotion)),
+    Scenario("errors 25 % from promotion", "bad", _in_bake(_failing_since(0.25), _from_promotion)),
+    Scenario("errors 5 % from promotion", "bad", _in_bake(_failing_since(0.05), _from_promotion)),
+    Scenario("errors 1 % from promotion", "bad", _in_bake(_failing_since(0.01), _from_promotion)),
+    Scenario("p99 +50 % from promotion", "bad", _in_bake(_slower_since(1.5), _from_promotion)),
+    Scenario("p99 +20 % from promotion", "bad", _in_bake(_slower_since(1.2), _from_promotion)),
+    Scenario("errors 5 % at any minute", "bad", _in_bake(_failing_since(0.05), _from_any_minute)),
+    Scenario("p99 +50 % at any minute", "bad", _in_bake(_slower_since(1.5), _from_any_minute)),
+    Scenario("p99 +100 % at any minute", "bad", _in_bake(_slower_since(2.0), _from_any_minute)),
+    Scenario("leak 0.5 % a minute", "bad", _in_bake(_leaking(0.005), _from_promotion)),
+    Scenario("leak 1 % a minute", "bad", _in_bake(_leaking(0.01), _from_promotion)),
+    Scenario("leak 1 % from any minute", "bad", _in_bake(_leaking(0.01), _from_any_minute)),
+    Scenario("every fifth minute x3", "bad", _in_bake(_every_fifth, _from_promotion)),
+)
+"""Through the bake; a bad version is missed where the old one is gone, a healthy one is wronged where it is rolled back at any time."""
+
+
 @dataclass(frozen=True)
 class Shown:
     """What Prometheus would show of one minute: arrays (rollouts, classes, buckets) and (rollouts, classes) by arm."""
@@ -280,11 +377,14 @@ class SimulatedService:
             buckets, errors = buckets + count, errors + failed
         return buckets, errors
 
-    def minute(self, number: int, weight: Floats, baseline: Floats, mirror: Floats, since_change: Floats) -> Shown:
-        """The next minute, for which these weights were set."""
+    def minute(
+        self, number: int, weight: Floats, baseline: Floats, mirror: Floats, since_change: Floats, baking: Floats | None = None
+    ) -> Shown:
+        """The next minute, for which these weights were set. `baking`: minutes since promotion, below zero before."""
         self._set.append((weight, baseline, mirror))
         weight, baseline, mirror = self._set[max(0, len(self._set) - 1 - self._scenario.late)]
         minute = self._healthy(number, weight, since_change)
+        minute.baking = np.full(self._n, -1.0) if baking is None else baking
         for change in filter(None, (self._scenario.shape, self._scenario.change)):
             change(minute, self._draw)
         shares = {"stable": 1 - weight - baseline, "baseline": baseline, "canary": weight, "mirrored": mirror * (1 - weight - baseline)}

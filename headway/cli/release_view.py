@@ -20,6 +20,7 @@ from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState, ServiceState
 from headway.release.notify import Webhook
+from headway.release.plan import StepKind
 from headway.release.report import measured
 from headway.release.report.measured import MeasuredSignal, ReleaseFigures
 
@@ -214,7 +215,7 @@ def _ladder(rollout: RolloutState) -> str:
     users = " of users" if rollout.user_split else ""
     rungs = [
         f"copies {step.mirror.whole_percent} %" if step.mirror else f"{step.weight.whole_percent} %{users}" for step in rollout.plan.traffic
-    ] + ["100 %", "done"]
+    ] + [f"{rollout.plan.one(StepKind.BAKE).weight.whole_percent} %", "done"]
     decision = rollout.decision or {}
     phase = decision.get("phase", "preparing")
     at = {"releasing": decision.get("stage", -1), "baking": len(rungs) - 2, "done": len(rungs) - 1}.get(str(phase), -1)

@@ -170,7 +170,11 @@ class Rollout(Part):
     step_at_most: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("30m")
     """Longest time at a weight; then `on_inconclusive`."""
     bake: Annotated[Duration, between(_MINUTES("5m"), Duration.parse("7d"))] = _MINUTES("1h")
-    """Time at 100 % during which the old release stays warm; slow memory leaks show here."""
+    """Time after full traffic during which the old release stays warm, and until which slow leaks must show. Up to three times as long where
+    a regression is not ruled out by then."""
+    held_back: Annotated[Share, between(Share(0), Share.parse("20%"))] = Share.parse("5%")
+    """Share of requests that the old release keeps while the new one bakes, for comparison; rounded to whole percent. 0%: nobody is held
+    back, and a bake that looks bad can only wait for a person."""
     at_most: Annotated[Duration, between(_MINUTES("30m"), Duration.parse("30d"))] = Duration.parse("1d")
     """Longest time from start to full traffic, holds included; then traffic goes back, and the release is `out of time`. Not for `ab`, which a person ends."""
     on_inconclusive: OnInconclusive = OnInconclusive.HOLD

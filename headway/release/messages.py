@@ -126,7 +126,7 @@ def evidence(decision: Mapping[str, Any]) -> str:
 
     against, proof = known("evidence", "bound"), known("proof", "proof_bound")
     said = [f"against it {figure(max(against, key=lambda name: against[name]), 'evidence', 'bound')}"] if any(against.values()) else []
-    if proof and decision["phase"] == "releasing":
+    if proof and decision["phase"] in ("releasing", "baking"):
         said.append(f"least proof {figure(min(proof, key=lambda name: proof[name]), 'proof', 'proof_bound')}")
     return ", ".join(said)
 

@@ -44,7 +44,7 @@ class StepKind(StrEnum):
     SPLIT = "split"
     """Means a long-lived share of users; A/B only. A person ends it: to all traffic, or back."""
     BAKE = "bake"
-    """Means all traffic, the old version kept warm where there is room for both."""
+    """Means all traffic but what is held back on the old version, which is kept warm where there is room for both."""
     RETIRE = "retire"
     """Means the loser and the baseline arm are removed."""
 
@@ -142,6 +142,11 @@ class RolloutPlan:
     """What the policy asked for and cannot have, in words."""
 
     @property
+    def held_back(self) -> Share:
+        """Share of requests that the old version keeps while the new one bakes."""
+        return Share(Share.WHOLE - self.one(StepKind.BAKE).weight)
+
+    @property
     def traffic(self) -> tuple[RolloutStep, ...]:
         """Those that the gate climbs."""
         return tuple(step for step in self.steps if step.kind in TRAFFIC)
@@ -220,9 +225,10 @@ def _steps(rollout: Rollout, replicas: int, surge: Surge, baseline: bool, most: 
         scales_to = together(fleet, share, most) if most is not None and surge is not Surge.NO_SURGE else None
         yield RolloutStep(kind=StepKind.SPLIT, weight=share, fleet=fleet, at_least=length, at_most=length, gated=True, scales_to=scales_to)
     shrinks = rolling or surge is Surge.NO_SURGE
-    yield RolloutStep(
-        kind=StepKind.BAKE, weight=_ALL, fleet=arms(_ALL, shrinks=shrinks), at_least=rollout.bake, at_most=rollout.bake, gated=True
-    )
+    # Where hardly an old replica is left, nobody is held back: evidence of the bake would send everybody to it.
+    weight = _ALL if shrinks else Share(Share.WHOLE - _whole_percent(rollout.held_back))
+    fleet = arms(_ALL, shrinks=shrinks)
+    yield RolloutStep(kind=StepKind.BAKE, weight=weight, fleet=fleet, at_least=rollout.bake, at_most=rollout.bake, gated=True)
     yield RolloutStep(kind=StepKind.RETIRE, weight=_ALL, fleet=Fleet(0, 0, replicas), at_most=_STARTED, gated=False)
 
 
@@ -247,5 +253,7 @@ def _notes(rollout: Rollout, surge: Surge, baseline: bool) -> Iterator[str]:
         yield "There is no room for a baseline arm. The new version is compared with the whole stable version, which is of another size and age."
     if surge is Surge.NO_SURGE:
         yield "There is no room for both versions. The old one shrinks as the new one grows; while baking, a rollback has to start it again."
+    if rollout.held_back and (surge is Surge.NO_SURGE or rollout.strategy is Strategy.ROLLING):
+        yield "No old replicas are left while the new version bakes, so nobody is held back, and it is compared with the past only."
     if surge is Surge.BORROW:
         yield "Warm capacity is borrowed. A burst meanwhile waits for nodes."

@@ -119,7 +119,10 @@ def next_action(rollout: RolloutState) -> DriverAction | None:
     if rollout.decision is None:
         return _before_traffic(rollout)
     if rollout.decision["phase"] == "done":
-        return _towards(rollout, targets.after(rollout)) or EndRelease(ReleaseOutcome.PROMOTED, _won(rollout))
+        # The old version loses its last users before it goes.
+        held_back = any(arm.weight for arm in rollout.split.arms if arm.release == rollout.stable)
+        last = targets.whole(rollout) if held_back else targets.after(rollout)
+        return _towards(rollout, last) or EndRelease(ReleaseOutcome.PROMOTED, _won(rollout))
     return _towards(rollout, targets.judged(rollout, rollout.decision)) or _due(rollout) or _tick(rollout)
 
 
@@ -173,4 +176,4 @@ def _way_back(rollout: RolloutState) -> DriverAction:
 
 
 def _won(rollout: RolloutState) -> str:
-    return rollout.promote or "It has kept all traffic for long enough."
+    return rollout.promote or str((rollout.decision or {}).get("sentence", "It has baked for long enough."))

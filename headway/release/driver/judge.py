@@ -53,7 +53,8 @@ def policy_document(policy: GatePolicy) -> dict[str, Any]:
 def carried_over(document: Mapping[str, Any]) -> dict[str, Any]:
     """The numbers of another gate's policy that this gate knows; what it has besides is as it is by default."""
     known = {each.name for each in fields(GatePolicy)}
-    return policy_document(_policy_of({name: value for name, value in document.items() if name in known}))
+    # A plan from before there was a share to hold back gives the new version everything.
+    return policy_document(_policy_of({"held_back": 0.0, **{name: value for name, value in document.items() if name in known}}))
 
 
 def _policy_of(document: Mapping[str, Any], made_by: ModuleType = gate) -> Any:
@@ -147,7 +148,8 @@ def described(decision: Decision, policy: GatePolicy) -> dict[str, Any]:
     phase, stage = Phase(int(decision.phase)), int(decision.stage)
     at = policy.stages[stage]
     weight = float(decision.weight)
-    where = _PHASES[phase] if phase is not Phase.RELEASING else at.name
+    bake = f"{weight:.0%} while it bakes"
+    where = at.name if phase is Phase.RELEASING else bake if phase is Phase.BAKING else _PHASES[phase]
     return {
         "verdict": Verdict(int(decision.verdict)).name,
         "reason": Reason(int(decision.reason)).name,

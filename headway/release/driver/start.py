@@ -161,7 +161,9 @@ def _split(rollout: Policy) -> dict[str, Any]:
 def _policy(rollout: Policy, made: RolloutPlan, answers: GoldenTrial, tick: float) -> GatePolicy:
     weights = [step.weight.fraction for step in made.traffic if step.weight]
     mirror = next((step.mirror.fraction for step in made.traffic if step.mirror), 0.0)
-    policy = GatePolicy.from_contract(rollout, weights=weights, tick_seconds=tick, golden=answers.compared)
+    policy = GatePolicy.from_contract(
+        rollout, weights=weights, tick_seconds=tick, golden=answers.compared, held_back=made.held_back.fraction
+    )
     # A model that does not always agree with itself is allowed twice what the stable version does.
     mismatch = max(policy.mismatch, 2 * answers.mismatches / answers.pairs if answers.pairs else 0.0)
     copied = policy.mirrored if mirror and not answers.simulated else None

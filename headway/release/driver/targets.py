@@ -39,6 +39,12 @@ def judged(rollout: RolloutState, decision: Mapping[str, Any]) -> TrafficSplit:
             # Without a weight the gate has taken the step back: it cannot see.
             return _divided(rollout, step, user_split=rollout.user_split if shares["weight"] else None)
         return _divided(rollout, step, canary=shares["weight"], baseline=shares["baseline_weight"], copies=shares["mirror"])
+    bake = rollout.plan.one(StepKind.BAKE)
+    return _divided(rollout, bake, canary=bake.weight)
+
+
+def whole(rollout: RolloutState) -> TrafficSplit:
+    """All traffic to the new version, and the old one still there."""
     return _divided(rollout, rollout.plan.one(StepKind.BAKE), canary=EVERYTHING)
 
 
@@ -81,10 +87,10 @@ def _divided(
     copies: Share = NOTHING,
     user_split: UserSplit | None = None,
 ) -> TrafficSplit:
-    whole, grown = canary == EVERYTHING, step.scales_to if user_split else None
-    scales = whole or grown is not None
+    baking, grown = step.kind is StepKind.BAKE, step.scales_to if user_split else None
+    scales = baking or grown is not None
     # Kept warm, or shrinking as the new one grows, it does not scale: two fleets that may both grow would not fit the tenant's quota.
-    fixed = whole or rollout.plan.surge is Surge.NO_SURGE or step.fleet.stable < rollout.plan.steps[0].fleet.stable
+    fixed = baking or rollout.plan.surge is Surge.NO_SURGE or step.fleet.stable < rollout.plan.steps[0].fleet.stable
     stable = TrafficArm(
         release=rollout.stable,
         role=ArmRole.STABLE,

@@ -4,6 +4,7 @@ The control's histogram is remembered only after a tick was judged, so that no t
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -31,11 +32,14 @@ from headway.release.gate.policy import GatePolicy
 from headway.release.gate.stages import Ladder
 from headway.release.gate.state import Stateful
 from headway.release.gate.tick import ArmCounts, Bools, Floats, over_classes
+from headway.release.gate.usual import UsualLevel
 
 _YOUNG_MINUTES = 12
 """Minutes since the canary was ready during which a slow start is likelier than a slow version."""
 _BETTER = 100.0
 """Evidence at which a version counts as better for good: one that is not gets there in one of a hundred rollouts at most."""
+RECENTLY_BAD = 20.0
+"""Evidence of the latest minutes from which on a bake does not end."""
 _QUEUE_TOLERATED, _QUEUE_RULED_OUT = 5.0, 10.0
 """Multiples of the tolerated slow-down by which time in queue may grow, because it grows several times faster than the work."""
 
@@ -49,6 +53,8 @@ class ComparedArms(NamedTuple):
     """All arms of the stable version together."""
     alike: Bools
     """Whether the control is the baseline, an arm of the canary's size and load."""
+    by_history: Bools
+    """Where there is no control in the bake, so that the past stands in for it."""
 
 
 class Comparison(Stateful):
@@ -77,6 +83,7 @@ class Comparison(Stateful):
         self.gpu_memory = GpuMemoryUse(policy.memory, tick_minutes, rollouts)
         queue = LevelLimits(1 + _QUEUE_TOLERATED * policy.latency, 1 + _QUEUE_RULED_OUT * policy.latency, policy.queue_floor)
         self.levels = {"queue": LevelTest(queue, rollouts), "cost": LevelTest(LevelLimits(1 + policy.cost, 1 + 2 * policy.cost), rollouts)}
+        self.usual = {name: UsualLevel(rollouts, tick_minutes) for name in self.levels}
         self.share = ShareTest(rollouts)
         self.pairs, self.mirrored_pairs = np.zeros(rollouts), np.zeros(rollouts)
         self._proof_bounds = np.asarray([stage.proof_bound for stage in policy.stages])
@@ -89,20 +96,24 @@ class Comparison(Stateful):
         young = ladder.ready <= ticks_in(_YOUNG_MINUTES, minutes)
         shown, of_proof = np.where(young, while_young, patient), of_a_tick(LARGEST_GAIN_OF_PROOF, minutes)
         worth = np.where(young, of_a_tick(WORTH_WHILE_YOUNG, minutes), worth_of_a_tick(minutes))
-        at = TickStake(stake, ladder.stage, shown, of_proof, worth)
+        at = TickStake(stake, ladder.stage, shown, of_proof, worth, arms.by_history, ladder.baking, young)
         self._compare_levels(arms, at)
         for name, signal in self._all_latency():
             signal.choose()
             signal.compare(arms.canary.buckets[name], arms.control.buckets[name], arms.same_version.buckets[name], at)
-        self.errors.compare(arms.canary, arms.control, TickStake(stake, ladder.stage, patient, of_proof, np.full(self._n, largest)))
+        self.errors.compare(arms.canary, arms.control, replace(at, largest=patient, worth=np.full(self._n, largest)))
 
     def _compare_levels(self, arms: ComparedArms, at: TickStake) -> None:
         canary, control = arms.canary, arms.control
         n, n_control = canary.total(), control.total()
-        # What a request costs depends on how many a replica batches, so it is compared between arms of one size and load only.
-        usual_cost = np.where(arms.alike, control.busy, np.nan)
-        for name, value, usual in (("queue", canary.queued, control.queued), ("cost", canary.busy, usual_cost)):
-            self.levels[name].compare(value / np.maximum(n, 1.0), usual / np.maximum(n_control, 1.0), n, n_control, at)
+        # What a request costs depends on how many a replica batches, so it is compared between arms of one size and load only. The arm
+        # that is held back in the bake has less load, so its requests cost more, which lets no healthy version fail.
+        baking = at.baking
+        cost = np.where(arms.alike | baking, control.busy, np.nan)
+        for name, value, of in (("queue", canary.queued, control.queued), ("cost", canary.busy, cost)):
+            level, usual = of / np.maximum(n_control, 1.0), self.usual[name]
+            self.levels[name].compare(value / np.maximum(n, 1.0), usual.at_least(level, baking), n, n_control, at)
+            usual.observe(level, at.counts & ~baking)
 
     def compare_answers(self, answers: AnswerCounts, known: Bools) -> None:
         """Answers need no control, and come from the pods themselves, so that only a rollout that is over is not judged by them."""
@@ -133,6 +144,7 @@ class Comparison(Stateful):
         mean = over_classes(np.stack(list(evidence.values()))) / count
         least = np.stack(list(proofs.values())).min(axis=0)
         undecided = unknown | ~np.stack([one.decided for one in self.latency.values()]).all(axis=0)
+        mean = self._where_load_is_alike(mean, ladder.baking)
         error_proof = self.errors.proven(ladder.stage, ladder.counted_here)
         answers, copies = self.correctness, self.mirrored
         signals = {
@@ -163,20 +175,27 @@ class Comparison(Stateful):
     def _latency_evidence(self, ladder: Ladder) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Evidence against, and proof for, by histogram; by the trade's tolerance where the version was shown to be better."""
         evidence = {name: one.evidence() for name, one in self.latency.items()}
-        proofs = {name: one.proven(ladder.stage) for name, one in self.latency.items()}
+        proofs = {name: one.proven(ladder.stage, ladder.baking) for name, one in self.latency.items()}
         for name, one in self.traded.items():
             evidence[name] = np.where(self.better, one.evidence(), evidence[name])
-            proofs[name] = np.where(self.better, one.proven(ladder.stage), proofs[name])
+            proofs[name] = np.where(self.better, one.proven(ladder.stage, ladder.baking), proofs[name])
         return evidence, proofs
 
-    def slower_at_one_edge(self) -> Floats:
+    def slower_at_one_edge(self, baking: Bools) -> Floats:
         """Evidence against where requests lie evenly within every bucket. Where only this much is there, a peak of the histogram just
         below one edge explains it as well."""
         total = np.zeros(self._n)
         for name, one in self.latency.items():
             traded = self.traded.get(name)
             total = total + (np.where(self.better, traded.anywhere(), one.anywhere()) if traded else one.anywhere())
-        return total / len(self.latency)
+        return self._where_load_is_alike(total / len(self.latency), baking)
+
+    def _where_load_is_alike(self, latency: Floats, baking: Bools) -> Floats:
+        """Evidence from latency; in the bake no more than the control's want of load leaves."""
+        if not baking.any():
+            return latency
+        most = np.stack([one.most_evidence(1 / self.policy.alpha["latency"]) for one in self.latency.values()]).max(axis=0)
+        return np.where(baking, np.minimum(latency, most), latency)
 
     def regression_ruled_out(self, signals: Mapping[str, SignalResult]) -> Bools:
         """Whether every signal that somebody measures rules out this step's margin."""
@@ -198,9 +217,22 @@ class Comparison(Stateful):
         copies_pass = self.mirrored.proven() >= bounds if self.mirrored else np.ones(self._n, dtype=bool)
         return copies_pass & ((self.correctness.proven() >= bounds) | (not self.policy.golden))
 
-    def restart_proofs(self, where: Bools) -> None:
-        """Forget what was proven at the last weight."""
-        for signal in (*self.latency.values(), *self.traded.values(), self.errors, *self.levels.values()):
+    def recently_bad(self) -> Bools:
+        """Whether the latest minutes speak against the canary, or what only holds is too high; by the trade's tolerance where it was shown to be better."""
+        worst = self.errors.recent_evidence()
+        high = self.levels["queue"].high() | self.levels["cost"].high()
+        for name, one in self.latency.items():
+            found = one.recent_evidence()
+            if name in self.traded:
+                found = np.where(self.better, self.traded[name].recent_evidence(), found)
+            worst = np.maximum(worst, found)
+        return (worst >= RECENTLY_BAD) | high
+
+    def restart_proofs(self, where: Bools, baking: Bools) -> None:
+        """Forget what was proven at the last weight; where the bake begins, all of it."""
+        for latency in (*self.latency.values(), *self.traded.values()):
+            latency.restart_proof(where, baking)
+        for signal in (self.errors, *self.levels.values()):
             signal.restart_proof(where)
         self.share.restart(where)
 

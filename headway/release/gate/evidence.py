@@ -27,6 +27,8 @@ WORTH_WHILE_YOUNG = 2.5
 LARGEST_GAIN_OF_PROOF = 8.0
 """How much of a proof may show after a minute: one lucky minute proves nothing either."""
 
+_LEAST_WHILE_BAKING, _ENOUGH_WHILE_BAKING = 0.01, 20.0
+
 _LARGEST_LOG, _LARGEST_LOG_OF_PROOF = 3.0, 20.0
 _MOST_KEPT = 1e12
 _ENOUGH = 1e6
@@ -65,6 +67,19 @@ def share_log(bad: Floats, n: Floats, null: Floats | float, alternative: Floats 
     return bad * np.log(alternative / np.asarray(null)) + (n - bad) * (np.log1p(-np.asarray(alternative)) - np.log1p(-np.asarray(null)))
 
 
+def mean_exp(logs: Floats) -> Floats:
+    """Mean of the e-values with these logarithms, over the axis before the last; cut where more would change nothing."""
+    values = np.exp(np.minimum(logs, _LARGEST_LOG_OF_PROOF))
+    total = values[..., 0, :].copy()
+    for place in range(1, values.shape[-2]):
+        total += values[..., place, :]
+    return total / values.shape[-2]
+
+
+Flags = Bools | np.bool_
+"""By rollout, or one for all."""
+
+
 @dataclass(frozen=True)
 class TickStake:
     """How a tick counts, by rollout."""
@@ -79,10 +94,20 @@ class TickStake:
     """What proof may grow by in it."""
     worth: Floats | float = LARGEST_GAIN
     """What the tick may multiply evidence by in the end."""
+    by_history: Flags = np.False_
+    """Where it is compared with the past for want of a control: no evidence against, and still asked for proof."""
+    baking: Flags = np.False_
+    young: Flags = np.False_
+    """The canary has not been ready for long."""
 
     @property
     def counts(self) -> Bools:
-        return self.stake >= 0
+        return (self.stake >= 0) | self.by_history
+
+    @property
+    def kept_proof(self) -> tuple[Floats, Floats]:
+        """The least and the most proof that is remembered: while baking both are near to what it takes, so that the latest ticks decide."""
+        return np.where(self.baking, _LEAST_WHILE_BAKING, 0.0), np.where(self.baking, _ENOUGH_WHILE_BAKING, _ENOUGH)
 
 
 class Mixture(Stateful):
@@ -167,13 +192,21 @@ class Proof(Stateful):
         """What makes the later stakes of stages of so many ticks add up to their part; for `multiply`."""
         return np.asarray([(1 - cls._AT_ONCE) / sum(k**-cls._SOON for k in range(2, max(ticks, 2) + 1)) for ticks in planned_ticks])
 
-    def multiply(self, logs: Floats, counts: Bools, spread: Floats, largest: float = LARGEST_GAIN_OF_PROOF) -> None:
-        """`spread`: of the stage of each rollout. No tick shows more than a factor of `largest` at once."""
+    def multiply(
+        self,
+        logs: Floats,
+        counts: Bools,
+        spread: Floats,
+        largest: float = LARGEST_GAIN_OF_PROOF,
+        kept: tuple[Floats | float, Floats | float] = (0.0, _ENOUGH),
+    ) -> None:
+        """`spread`: of the stage of each rollout. No tick shows more than a factor of `largest` at once; `kept` are the least and the most
+        that is remembered."""
         self.ticks = self.ticks + counts
         wanted = np.where(self.ticks <= 1, self._AT_ONCE, spread * np.maximum(self.ticks, 1.0) ** -self._SOON)
         stake = np.where(counts, np.minimum(wanted, np.maximum(1.0 - self.spent, 0.0)), 0.0)
         self.spent = self.spent + stake
-        won = np.minimum((self.won + stake) * np.exp(np.minimum(logs, _LARGEST_LOG_OF_PROOF)), _ENOUGH)
+        won = np.clip((self.won + stake) * np.exp(np.minimum(logs, _LARGEST_LOG_OF_PROOF)), *kept)
         self.wealth = np.where(counts, np.minimum(won, (self.wealth + stake) * largest), self.wealth)
         self.won = np.where(counts, won, self.won)
 
@@ -184,16 +217,21 @@ class Proof(Stateful):
 
 
 class Stakes(Stateful):
-    """Spreads a stake of 1 over a rollout: 0.4 at once, 0.3 over the later steps, 0.3 over the ticks, so that late onsets are found."""
+    """Spreads a stake of 1 over a rollout: 0.35 at once, 0.2 over the later steps, 0.2 over the ticks, so that late onsets are found; and
+    0.25 over the ticks of the bake, with what the release has left."""
 
-    def __init__(self, steps: int, planned_ticks: int, rollouts: int) -> None:
-        self._by_step, self._by_tick = 0.3 / max(steps - 1, 1), 0.3 / planned_ticks
+    _OF_RELEASE = 0.75
+
+    def __init__(self, steps: int, planned_ticks: int, bake_ticks: int, rollouts: int) -> None:
+        self._by_step, self._by_tick = 0.2 / max(steps - 1, 1), 0.2 / planned_ticks
+        self._by_baking_tick = (1 - self._OF_RELEASE) / bake_ticks
         self.spent = np.zeros(rollouts)
 
-    def next(self, counted: Bools, new_step: Bools) -> Floats:
+    def next(self, counted: Bools, new_step: Bools, baking: Bools) -> Floats:
         """The stake of this tick; -1 where it does not count."""
-        wanted = np.where(self.spent == 0, 0.4, np.where(new_step, self._by_step, 0.0)) + self._by_tick
-        stake = np.where(counted, np.minimum(wanted, np.maximum(1.0 - self.spent, 0.0)), -1.0)
+        at_once = np.where(self.spent == 0, 0.35, np.where(new_step & ~baking, self._by_step, 0.0))
+        wanted, most = at_once + np.where(baking, self._by_baking_tick, self._by_tick), np.where(baking, 1.0, self._OF_RELEASE)
+        stake = np.where(counted, np.minimum(wanted, np.maximum(most - self.spent, 0.0)), -1.0)
         self.spent = self.spent + np.maximum(stake, 0.0)
         return stake
 

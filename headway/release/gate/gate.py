@@ -19,7 +19,7 @@ from headway.release.gate.level import Saturation
 from headway.release.gate.observation import BASELINE_SLACK, ArmShape, Observation, read_tick
 from headway.release.gate.policy import FULL_WEIGHT, GatePolicy
 from headway.release.gate.reasons import Reason, first_reason, rolls_back
-from headway.release.gate.stages import Ladder, Move
+from headway.release.gate.stages import BakeFindings, Ladder, Move
 from headway.release.gate.tick import ArmCounts, Bools, Counts, Floats, Ints, Tick, read_arm
 
 _MINUTES_UNTIL_ROUTED = 2
@@ -91,7 +91,7 @@ class Gate(Comparison):
         self.reach, self._reach_bound = ReachTest(rollouts), 1 / policy.alpha["reach"]
         self.saturation = Saturation(rollouts, minutes)
         self.ladder = Ladder(policy, rollouts, minutes)
-        self.stakes = Stakes(len(policy.stages), policy.planned_ticks, rollouts)
+        self.stakes = Stakes(len(policy.stages), policy.planned_ticks, policy.bake_ticks, rollouts)
         self.arms_here = np.zeros((2, rollouts))
         """Requests of baseline and canary at this weight."""
         self._next_weights = np.asarray([*(stage.weight for stage in policy.stages[1:]), FULL_WEIGHT])
@@ -119,13 +119,14 @@ class Gate(Comparison):
         ladder.tick(ready=seen.ready, blind=seen.blind)
         wrong_share, silent = self._watch_share(seen), self._watch_reach(seen)
         started, in_grace = ladder.ready > 0, ladder.in_grace()
-        watched = seen.releasing & ~ladder.parked & ~seen.blind & ~seen.idle
+        watched = ~seen.over & ~ladder.parked & ~seen.blind & ~seen.idle
         clocked = watched & started & ~in_grace & self.share.settled & ~wrong_share
         control, alike = self._control(seen, clocked)
-        counted = clocked & (judged.total() > 0) & (control.total() > 0)
-        stake = self.stakes.next(counted, ladder.count(clocked, counted))
+        counted = clocked & (judged.total() > 0) & (control.total() > 0) & seen.controlled
+        stake = self.stakes.next(counted, ladder.count(clocked, counted), seen.baking)
         same_version = seen.stable.plus(seen.baseline)
-        self.compare(ComparedArms(judged, control, same_version, alike), stake, ladder)
+        by_history = clocked & seen.baking & (self.policy.held_back == 0) & (judged.total() > 0)
+        self.compare(ComparedArms(judged, control, same_version, alike, by_history), stake, ladder)
         self.compare_answers(seen.answers, ~seen.over)
         self.gpu_memory.observe(np.where(~seen.over, seen.memory, np.nan), seen.control_memory)
         self.saturation.observe(judged.busy, judged.total(), counted)
@@ -134,7 +135,7 @@ class Gate(Comparison):
         signals = self.signals(ladder, clocked, seen.blind | wrong_share)
         proven, answers_pass = self.regression_ruled_out(signals), self.answers_pass(ladder)
         memory_rising = self.gpu_memory.suspect() & ~seen.over
-        saturating = proven & answers_pass & (self._use_at_next_weight(seen) > Saturation.LIMIT)
+        saturating = proven & answers_pass & seen.releasing & (self._use_at_next_weight(seen) > Saturation.LIMIT)
         return Judgement(
             signals=signals,
             failures=self._failures(seen, signals),
@@ -148,7 +149,7 @@ class Gate(Comparison):
             saturating=saturating,
             memory_rising=memory_rising,
             number_too_high=self.number_too_high(signals),
-            slower_at_one_edge=self.slower_at_one_edge(),
+            slower_at_one_edge=self.slower_at_one_edge(seen.baking),
             passed=proven & answers_pass & ~saturating & ~memory_rising,
         )
 
@@ -162,6 +163,7 @@ class Gate(Comparison):
             worst=np.maximum(worst_evidence(judgement.signals), judgement.slower_at_one_edge),
             usable=~seen.blind & ~judgement.wrong_share & ~seen.over & ~seen.idle & (seen.releasing | ~judgement.memory_rising),
             frozen=seen.frozen,
+            bake=BakeFindings(self.recently_bad() | judgement.memory_rising, np.full(self._n, self.policy.held_back > 0)),
         )
         ladder.roll_back(move.failed)
         self._restart(move.changed & ~(failed | move.failed))
@@ -169,11 +171,10 @@ class Gate(Comparison):
 
     def _explain(self, seen: Observation, judgement: Judgement, move: Move) -> Decision:
         """The decision, with the first reason of the table that holds."""
-        still_open = judgement.clocked & ~self.ladder.inconclusive
-        conditions: dict[Reason, Bools] = {
-            Reason.OVER: seen.over,
-            **judgement.failures,
-            **move.reasons,
+        still_open = judgement.clocked & ~self.ladder.inconclusive & seen.releasing
+        # What is let go without proof is held by nothing any more.
+        held = ~move.reasons[Reason.BAKED_UNPROVEN]
+        holds: dict[Reason, Bools] = {
             Reason.UNANSWERED: ~seen.answered,
             Reason.CANARY_NOT_SCRAPED: seen.canary_missing,
             Reason.CONTROL_NOT_SCRAPED: seen.blind,
@@ -188,6 +189,12 @@ class Gate(Comparison):
             Reason.QUEUE_OR_COST: judgement.number_too_high & judgement.clocked,
             Reason.UNANSWERED_GOLDEN: judgement.answers_missing & still_open,
             Reason.SATURATING: judgement.saturating & still_open,
+        }
+        conditions = {
+            Reason.OVER: seen.over,
+            **judgement.failures,
+            **move.reasons,
+            **{reason: where & held for reason, where in holds.items()},
         }
         failed = rolls_back({**judgement.failures, **move.reasons}, self._n)
         verdict = verdicts(failed, seen.blind | judgement.wrong_share, judgement.passed & judgement.clocked)
@@ -207,26 +214,29 @@ class Gate(Comparison):
             Reason.INVALID_ANSWER: running & failing["malformed"],
             Reason.FAILED_MEMORY: running & failing["memory"],
             Reason.FAILED_CORRECTNESS: running & (failing["correctness"] | failing.get("mirrored", False)),
-            Reason.FAILED_ERRORS: releasing & failing["errors"],
-            Reason.FAILED_LATENCY: releasing & failing["latency"],
-            Reason.FAILED_QUEUE: releasing & failing["queue"],
-            Reason.FAILED_COST: releasing & failing["cost"],
+            Reason.FAILED_ERRORS: running & failing["errors"],
+            Reason.FAILED_LATENCY: running & failing["latency"],
+            Reason.FAILED_QUEUE: running & failing["queue"],
+            Reason.FAILED_COST: running & failing["cost"],
         }
 
     def _watch_share(self, seen: Observation) -> Bools:
         """Update the share test; answers where the share is persistently wrong."""
         ladder, mirroring = self.ladder, seen.mirroring
         stable, canary, mirrored = seen.stable.total(), seen.canary.total(), seen.mirrored.total()
-        watched = ~seen.blind & seen.releasing & ~seen.idle & ~ladder.parked
+        watched = ~seen.blind & ~seen.over & ~seen.idle & ~ladder.parked
         if self.policy.by_user:
             # A few users may make most requests: any share of them is right, once both versions have some.
-            met = (canary > 0) & (stable > 0)
+            met = (canary > 0) & ((stable > 0) | (seen.baking & (self.policy.held_back == 0)))
             self.share.settled = self.share.settled | (watched & ~mirroring & met)
         else:
-            self.share.observe(canary, seen.users, np.where(mirroring, 0.5, ladder.weight()), watched & ~mirroring)
+            # In the bake it is the share of those who are held back that is small enough to be told.
+            held = seen.baking & (self.policy.held_back > 0)
+            asked = np.where(held, self.policy.held_back, np.where(mirroring, 0.5, ladder.weight()))
+            self.share.observe(np.where(held, stable, canary), seen.users, asked, watched & ~mirroring)
         copied = mirrored >= 0.5 * ladder.mirror() * stable - 4 * np.sqrt(stable)
         self.share.settled = self.share.settled | (watched & mirroring & copied & (mirrored > 0))
-        return self.share.wrong() & ~mirroring & ladder.releasing
+        return self.share.wrong() & ~mirroring & ~seen.over
 
     def _watch_reach(self, seen: Observation) -> Bools:
         """Update the test of whether requests reach the canary; answers where they should have come long ago, and did not."""
@@ -245,7 +255,7 @@ class Gate(Comparison):
         slack = np.where(seen.mirroring, 0.0, BASELINE_SLACK)
         comparable = (2 * from_baseline + slack >= from_canary) & (from_canary > 0)
         stable_is_idle = seen.stable.total() == 0
-        chosen = (comparable | stable_is_idle) & self.policy.baseline
+        chosen = (comparable | stable_is_idle) & self.policy.baseline & ~seen.baking
         return seen.baseline.where(chosen, seen.stable), chosen
 
     def _use_at_next_weight(self, seen: Observation) -> Floats:
@@ -254,7 +264,7 @@ class Gate(Comparison):
 
     def _restart(self, where: Bools) -> None:
         """The weight was changed: proofs begin anew."""
-        self.restart_proofs(where)
+        self.restart_proofs(where, self.ladder.baking)
         self.arms_here = np.where(where, 0.0, self.arms_here)
 
     def _decision(self, verdict: Ints, reason: Ints, counted: Bools, signals: Mapping[str, SignalResult]) -> Decision:

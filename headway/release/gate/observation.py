@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headway.release.gate.decision import Phase
 from headway.release.gate.policy import GatePolicy
 from headway.release.gate.stages import Ladder
 from headway.release.gate.tick import ArmCounts, Bools, Floats, Tick, read_arm, read_count, read_flag, read_number
@@ -69,9 +68,12 @@ class Observation:
     over: Bools
     """The rollout ended before this tick."""
     releasing: Bools
+    baking: Bools
     mirroring: Bools
     canary_missing: Bools
     """Nothing is known of the canary."""
+    controlled: Bools
+    """The stable version's counts can be compared with."""
     blind: Bools
     """Something is missing without which nothing can be concluded."""
     idle: Bools
@@ -86,11 +88,11 @@ def read_tick(tick: Tick, shape: ArmShape, policy: GatePolicy, ladder: Ladder) -
         for counts, name in ((tick.stable, "stable"), (tick.baseline, "baseline"), (tick.canary, "canary"), (tick.mirrored, "mirrored"))
     )
     answered, canary_up, control_up = (read_flag(value, n) for value in (tick.answered, tick.canary_up, tick.control_up))
-    releasing, baking, mirroring = ladder.releasing, ladder.phase == Phase.BAKING, ladder.mirroring
+    releasing, baking, mirroring = ladder.releasing, ladder.baking, ladder.mirroring
     judged = mirrored.where(mirroring, canary)
     control_requests = stable.total() + baseline.total()
-    # While the new version bakes it has all traffic, so that there is no control to miss.
-    control_missing = ~baking & (~control_up | stable.missing | baseline.missing)
+    # While the new version bakes a control may be missing; then it is judged by what needs none.
+    controlled = control_up & ~stable.missing & ~baseline.missing
     canary_missing = ~canary_up | judged.missing
     control_silent = (control_requests == 0) & (judged.total() >= BASELINE_SLACK)
     uncontrolled = releasing & control_silent & (mirroring | (not policy.by_user))
@@ -114,9 +116,11 @@ def read_tick(tick: Tick, shape: ArmShape, policy: GatePolicy, ladder: Ladder) -
         fatal_gpu_error=read_flag(tick.fatal_gpu_error, n),
         over=~(releasing | baking),
         releasing=releasing,
+        baking=baking,
         mirroring=mirroring,
         canary_missing=canary_missing,
-        blind=~answered | control_missing | canary_missing | uncontrolled,
+        controlled=controlled,
+        blind=~answered | (~controlled & ~baking) | canary_missing | uncontrolled,
         idle=users + judged.total() == 0,
     )
 

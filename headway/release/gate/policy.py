@@ -17,6 +17,9 @@ _TICK_SECONDS = 60.0
 _FOR_EVER = 2**40
 """Ticks; a person ends an experiment."""
 
+_LONGEST_BAKES = 3
+"""Times that the bake may take in place of one, where proof is missing at its end."""
+
 _AT = (0.0, 0.05, 0.10, 0.25, 0.50)
 """Weights from which on the margin of the same place holds; the first is for steps below 5 %, which risk little."""
 _LATENCY_MARGINS = (4.0, 2.0, 1.6, 1.2, 1.0)
@@ -99,6 +102,11 @@ class GatePolicy:
     """Counted ticks of the whole rollout before full traffic."""
     blind_ticks_at_most: int = 15
     bake_ticks: int = 60
+    """Ticks that the new version bakes at least."""
+    bake_ticks_at_most: int = 180
+    """Ticks after which the old version is let go without proof, unless recent evidence is against the new one."""
+    held_back: float = 0.05
+    """Share of users' requests that the old version keeps while the new one bakes: what that is compared with. 0: nobody."""
     ticks_at_most: int = 1440
     """Ticks from start to full traffic, after which it is rolled back whatever the evidence."""
     planned_ticks: int = 240
@@ -119,6 +127,8 @@ class GatePolicy:
             )
         if not 0 <= self.mirror <= 1 or not 0 < self.false_rollback < 1:
             raise ValueError(f"mirror {self.mirror}, false_rollback {self.false_rollback}. They are no shares. Give 0 to 1")
+        if not 0 <= self.held_back < 1:
+            raise ValueError(f"held_back {self.held_back}. The new version would get nothing. Give a share of 0 or more, below 1")
         if self.trade_gain is not None and self.trade_latency <= self.latency:
             raise ValueError(
                 f"trade_latency {self.trade_latency} is not above latency {self.latency}. The trade would decide nothing. Give more"
@@ -132,11 +142,13 @@ class GatePolicy:
         weights: Sequence[float] | None = None,
         tick_seconds: float = _TICK_SECONDS,
         golden: bool = False,
+        held_back: float | None = None,
     ) -> Self:
         """The numbers of `rollout`, for ticks of `tick_seconds`.
 
         `weights`: those of the plan (`headway.release.plan`), which knows how many replicas a rolling update replaces; left out, those
         of the contract. A split of users is a weight that the driver freezes, for as long as people want.
+        `held_back`: that of the plan, which knows whether the old version stays; left out, that of the contract.
         `golden`: the contract has golden requests, so answers must pass before traffic grows.
         """
 
@@ -178,6 +190,8 @@ class GatePolicy:
             else ticks(cls.mirror_ticks_at_most * _TICK_SECONDS),
             blind_ticks_at_most=ticks(rollout.blind_at_most.seconds),
             bake_ticks=ticks(rollout.bake.seconds),
+            bake_ticks_at_most=_LONGEST_BAKES * ticks(rollout.bake.seconds),
+            held_back=rollout.held_back.fraction if held_back is None else held_back,
             ticks_at_most=_FOR_EVER if split else ticks(rollout.at_most.seconds),
         )
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headway.release.gate.evidence import Proof
+from headway.release.gate.evidence import Proof, TickStake
 from headway.release.gate.state import Stateful
-from headway.release.gate.tick import Bools, Floats, Ints
+from headway.release.gate.tick import Bools, Floats
 
 _BRACKET = (0.005, 0.20)
 """Pooled tail mass of the edges that are asked about; without such an edge, the one nearest to 1 %."""
@@ -35,10 +35,11 @@ class TailProof(Stateful):
         """Choose what must be proven, where this is the first tick that counts."""
         self.masses = np.where(counts & (self.control.ticks == 0), pooled, self.masses)
 
-    def multiply(self, control: Sequence[Floats], stable: Sequence[Floats], counts: Bools, stage: Ints, largest: float) -> None:
+    def multiply(self, control: Sequence[Floats], stable: Sequence[Floats], at: TickStake) -> None:
         """Log likelihood ratios of one tick by slow-down hoped for, each (edges, rollouts), against either."""
-        self.control.multiply(np.stack(control), counts, self._spread[stage], largest)
-        self.stable.multiply(np.stack(stable), counts, self._spread[stage], largest)
+        spread = self._spread[at.stage]
+        self.control.multiply(np.stack(control), at.counts, spread, at.largest_of_proof, at.kept_proof)
+        self.stable.multiply(np.stack(stable), at.counts, spread, at.largest_of_proof, at.kept_proof)
 
     def restart(self, where: Bools) -> None:
         """Forget what was proven."""

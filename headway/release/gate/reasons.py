@@ -43,6 +43,10 @@ class Reason(IntEnum):
     PROMOTED = 17
     BAKING = 18
     BAKED = 19
+    BAKED_UNPROVEN = 44
+    BAKE_UNCONTROLLED = 45
+    BAKE_SUSPICIOUS = 46
+    BAKE_UNPROVEN = 47
     FAILED_LATENCY = 30
     FAILED_ERRORS = 31
     FAILED_CORRECTNESS = 32
@@ -196,8 +200,33 @@ REASONS: tuple[ReasonRow, ...] = (
         Effect.HOLD,
         "The time of this step is over, and the evidence is neither good nor bad. A person may decide; the gate keeps gathering evidence.",
     ),
-    ReasonRow(Reason.BAKED, Effect.ADVANCE, "The new version has had all traffic for long enough. The release is complete."),
-    ReasonRow(Reason.BAKING, Effect.HOLD, "The new version has all traffic. The old version is kept warm."),
+    ReasonRow(
+        Reason.BAKED,
+        Effect.ADVANCE,
+        "The new version has baked for long enough, and a regression is ruled out anew on its latest requests. The release is complete.",
+    ),
+    ReasonRow(
+        Reason.BAKED_UNPROVEN,
+        Effect.ADVANCE,
+        "The longest time of the bake is over. A regression is neither shown nor ruled out. The old version is let go.",
+    ),
+    ReasonRow(
+        Reason.BAKE_UNCONTROLLED,
+        Effect.HOLD,
+        "The new version is worse than the old one was before, but nobody was held back on the old one, so the cause may be another. "
+        "A person may decide; the old version is kept.",
+    ),
+    ReasonRow(
+        Reason.BAKE_SUSPICIOUS,
+        Effect.HOLD,
+        "The time of the bake is over, and there is recent evidence against the new version. The old version is kept until that is settled.",
+    ),
+    ReasonRow(
+        Reason.BAKE_UNPROVEN,
+        Effect.HOLD,
+        "The time of the bake is over, and a regression is not ruled out anew on its own requests yet. The old version is kept.",
+    ),
+    ReasonRow(Reason.BAKING, Effect.HOLD, "The new version bakes. The old version is kept warm, with the requests that are held back."),
     ReasonRow(
         Reason.SUSPICIOUS,
         Effect.HOLD,

@@ -33,6 +33,15 @@ class Move(NamedTuple):
     """Where each reason holds that the ladder can give. Their order is that of the gate's table."""
 
 
+class BakeFindings(NamedTuple):
+    """What the tick says of versions that bake."""
+
+    suspicious: Bools
+    """The latest minutes look bad."""
+    controlled: Bools
+    """There were requests of the old version to compare with."""
+
+
 class Ladder(Stateful):
     """Stages of many rollouts."""
 
@@ -66,14 +75,18 @@ class Ladder(Stateful):
         return self.phase == Phase.RELEASING
 
     @property
+    def baking(self) -> Bools:
+        return self.phase == Phase.BAKING
+
+    @property
     def mirroring(self) -> Bools:
         return self.releasing & ~self.parked & (self._mirrors[self.stage] > 0)
 
     def weight(self) -> Floats:
         """Share of users' requests that the canary should have."""
         climbing = np.where(self.parked, 0.0, self._weights[self.stage])
-        whole = (self.phase == Phase.BAKING) | (self.phase == Phase.DONE)
-        return np.where(self.releasing, climbing, np.where(whole, 1.0, 0.0))
+        ended = np.where(self.phase == Phase.DONE, 1.0, 0.0)
+        return np.where(self.releasing, climbing, np.where(self.baking, 1.0 - self._policy.held_back, ended))
 
     def mirror(self) -> Floats:
         return np.where(self.mirroring, self._mirrors[self.stage], 0.0)
@@ -101,7 +114,7 @@ class Ladder(Stateful):
         self.counted = self.counted + counted
         return first & (self.stage > 0)
 
-    def decide(self, *, passed: Bools, worst: Floats, usable: Bools, frozen: Bools) -> Move:
+    def decide(self, *, passed: Bools, worst: Floats, usable: Bools, frozen: Bools, bake: BakeFindings) -> Move:
         """Advance, hold or give up rollouts that have not failed. `worst`: largest evidence against; `usable`: this tick had data."""
         policy, releasing = self._policy, self.releasing
         last = self.stage == len(self._stages) - 1
@@ -117,17 +130,16 @@ class Ladder(Stateful):
         lost = releasing & (self.blind == policy.blind_ticks_at_most + 1)
         forward = (proven | anyway) & ~late
         promoted = forward & last
-        baked = (self.phase == Phase.BAKING) & usable & (self.here >= policy.bake_ticks)
+        baked, abandoned, of_bake = self._bake(passed, worst, usable, bake)
         reasons = {
             Reason.OUT_OF_TIME: late,
-            Reason.ROLLED_BACK_INCONCLUSIVE: given_up,
+            Reason.ROLLED_BACK_INCONCLUSIVE: given_up | abandoned,
             Reason.BLIND_TOO_LONG: lost,
             Reason.PROMOTED: proven & last,
             Reason.PROVEN: proven,
             Reason.ADVANCED_UNPROVEN: anyway,
             Reason.INCONCLUSIVE: self.inconclusive,
-            Reason.BAKED: baked,
-            Reason.BAKING: self.phase == Phase.BAKING,
+            **of_bake,
             Reason.SUSPICIOUS: releasing & ~calm,
             Reason.FROZEN: releasing & passed & frozen,
             Reason.TOO_EARLY: releasing & passed,
@@ -140,7 +152,30 @@ class Ladder(Stateful):
         self.stage = self.stage + (forward & ~last) - back
         changed = forward | back | returned | (lost & self.parked)
         self._restart(changed)
-        return Move(changed, late | given_up, reasons)
+        return Move(changed, late | given_up | abandoned, reasons)
+
+    def _bake(self, passed: Bools, worst: Floats, usable: Bools, bake: BakeFindings) -> tuple[Bools, Bools, dict[Reason, Bools]]:
+        """Where the bake ends well, where it is given up, and the reasons that it gives."""
+        policy, baking = self._policy, self.baking
+        over = baking & (self.here >= policy.bake_ticks)
+        calm = (worst < SUSPICIOUS) & ~bake.suspicious
+        proven = over & usable & passed & calm
+        # Nobody waits for ever for requests that do not come; but what looks bad is not let go while a person can still say so.
+        late = over & ~proven & (self.here >= max(policy.bake_ticks_at_most, policy.bake_ticks))
+        abandoned = late & (policy.on_inconclusive is OnInconclusive.ROLLBACK)
+        let_go = late & ~abandoned & (calm | (self.elapsed >= policy.ticks_at_most))
+        return (
+            proven | let_go,
+            abandoned,
+            {
+                Reason.BAKED: proven,
+                Reason.BAKED_UNPROVEN: let_go,
+                Reason.BAKE_UNCONTROLLED: over & ~calm & ~bake.controlled,
+                Reason.BAKE_SUSPICIOUS: over & ~calm,
+                Reason.BAKE_UNPROVEN: over,
+                Reason.BAKING: baking,
+            },
+        )
 
     def roll_back(self, where: Bools) -> None:
         """Traffic to zero, for good."""

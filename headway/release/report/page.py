@@ -253,10 +253,11 @@ def _climbed(reported: ReportedRelease) -> list[list[Event]]:
         if event.kind == EventKind.ASKED and event.body["wish"] == OperatorRequest.PROMOTE:
             at = {**at, "phase": "baking"}
         elif event.kind == EventKind.OBSERVED:
-            if at["phase"] == "releasing":
-                steps = steps if at["stage"] == last and steps else [*steps, []]
+            if at["phase"] in ("releasing", "baking"):
+                step = (at["phase"], at["stage"])
+                steps = steps if step == last and steps else [*steps, []]
                 steps[-1].append(event)
-                last = at["stage"]
+                last = step
             at = event.body["decision"]
     return steps
 

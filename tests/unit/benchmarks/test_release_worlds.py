@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 from benchmarks.release import judge
-from benchmarks.release_worlds import BASE, EDGES, SCENARIOS, SimulatedService
+from benchmarks.release_worlds import BAKE_SCENARIOS, BASE, EDGES, SCENARIOS, SimulatedService
 from headway.release.gate import GatePolicy
 
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}
+IN_BAKE = {scenario.name: scenario for scenario in BAKE_SCENARIOS}
 WITH_USERS = (np.full(50, 0.25), np.full(50, 0.25), np.zeros(50), np.full(50, 9.0))
 
 
@@ -64,6 +65,28 @@ def test_a_broken_version_is_found_and_a_sound_one_promoted():
     assert (bad.wrong, bad.undecided, bad.reasons) == (0, 0, {"failed_errors": 20})
     assert (good.wrong, good.undecided) == (0, 0)
     assert good.minutes <= 30
+
+
+def test_a_version_that_fails_in_the_bake_is_never_let_go_and_a_sound_one_is():
+    bad = judge(BASE, IN_BAKE["errors 25 % from promotion"], 10.0, 20, 6, GatePolicy(), bake=True)
+    good = judge(BASE, IN_BAKE["identical versions"], 10.0, 20, 6, GatePolicy(), bake=True)
+    assert (bad.wrong, bad.undecided, bad.reasons) == (0, 0, {"failed_errors": 20})
+    assert (good.wrong, good.undecided) == (0, 0)
+    assert 60 < good.minutes <= 120
+
+
+@pytest.mark.parametrize("name", ["errors 25 % from promotion", "p99 +50 % at any minute", "leak 1 % a minute", "every fifth minute x3"])
+def test_harm_of_the_bake_begins_with_the_bake_or_later(name):
+    service, nothing = SimulatedService(BASE, IN_BAKE[name], 100.0, 50, seed=3), np.full(50, -1.0)
+    before = service.minute(30, *WITH_USERS, nothing)
+    assert _tail_and_errors(before, "canary") == pytest.approx(_tail_and_errors(before, "baseline"), rel=0.5)
+    after = service.minute(31, *WITH_USERS, np.full(50, 59.0))
+    assert max(np.asarray(_tail_and_errors(after, "canary")) / np.asarray(_tail_and_errors(after, "baseline"))) > 2
+
+
+def _tail_and_errors(shown, arm):
+    requests = shown.buckets[arm].sum()
+    return shown.buckets[arm][:, :, EDGES.index(250.0) + 1 :].sum() / requests, shown.errors[arm].sum() / requests
 
 
 def test_the_interval_of_no_mistake_in_a_thousand_ends_at_a_third_of_a_per_cent():

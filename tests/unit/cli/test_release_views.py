@@ -120,7 +120,8 @@ def test_the_evidence_names_the_signals_nearest_to_failure_and_far_from_proof() 
     latency, errors, unknown = signal(30.0, 9.0), signal(2.0, 3.0), signal(300.0, 1.0, "NO_DATA")
     assert said(latency=latency, errors=errors, cost=unknown) == "against it 30 of 400 (latency), least proof 3 of 20 (errors)"
     assert said(errors=signal(0.5, 3.0)) == "least proof 3 of 20 (errors)", "below 1 it says nothing"
-    assert said("baking", latency=latency) == "against it 30 of 400 (latency)", "proof is for the way up"
+    assert said("baking", latency=latency) == "against it 30 of 400 (latency), least proof 9 of 20 (latency)"
+    assert said("done", latency=latency) == "against it 30 of 400 (latency)", "nothing is asked any more"
     assert said(cost=unknown) == ""
 
 

@@ -103,7 +103,7 @@ def test_users_are_divided_for_the_time_that_was_said_and_a_person_promotes(told
     assert ended.outcome is ReleaseOutcome.PROMOTED
     ups = [line for line in scene.world.done if line.startswith("up")]
     assert ups[:2] == ["up stable=100 canary=0", "up stable=100 canary=0 users=20"]
-    assert ups[-2:] == ["up stable=0 canary=100", "up stable=100"]
+    assert ups[-3:] == ["up stable=5 canary=95", "up stable=0 canary=100", "up stable=100"]
     assert (scene.world.routed, scene.world.led) == ({scene.release: 100}, None)
     due = next(event for event in scene.ledger().read() if event.kind == EventKind.DUE)
     assert ended.users_since is not None and ended.users_end is not None
@@ -124,7 +124,7 @@ def _time(text: str) -> datetime:
 
 def test_the_old_release_keeps_its_users_until_the_new_one_has_replicas_for_all(told_of: tuple[Scene, RolloutState, list[str]]) -> None:
     done = told_of[0].world.done
-    assert done[done.index("up stable=0 canary=100") - 1] == "up stable=100 canary=0 users=20", "more replicas, and users where they were"
+    assert done[done.index("up stable=5 canary=95") - 1] == "up stable=100 canary=0 users=20", "more replicas, and users where they were"
 
 
 def test_copies_come_before_users_where_the_contract_asks(contract: Model) -> None:
@@ -437,7 +437,7 @@ def test_neither_is_held_smaller_than_it_is_before_its_users_move(scene: Scene) 
     assert service.rollout is not None
     divided = targets.judged(service.rollout, service.rollout.body["first"])
     baking = targets.judged(service.rollout, {"phase": "baking"})
-    assert bounds(baking) == [("stable", 0, 2, None, None), ("canary", 100, None, 2, None)]
+    assert bounds(baking) == [("stable", 5, 2, None, None), ("canary", 95, None, 2, None)]
     assert bounds(targets.capacity_first(divided, baking)) == [("stable", 100, None, 2, 5), ("canary", 0, None, 2, 2)]
 
 

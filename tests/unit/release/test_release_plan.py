@@ -54,7 +54,25 @@ def test_copies_go_to_as_many_replicas_as_their_share_needs():
 
 def test_with_room_the_old_version_stays_warm_while_the_new_one_bakes():
     bake = next(s for s in plan(policy(), AMPLE).steps if s.kind is StepKind.BAKE)
-    assert (bake.fleet.stable, bake.fleet.canary, str(bake.weight)) == (4, 4, "100%")
+    assert (bake.fleet.stable, bake.fleet.canary, str(bake.weight)) == (4, 4, "95%")
+
+
+@pytest.mark.parametrize(("held_back", "share", "weight"), [("0%", "0%", "100%"), ("2.4%", "2%", "98%"), ("0.1%", "1%", "99%")])
+def test_what_is_held_back_in_the_bake_is_a_whole_percentage_of_the_contracts(held_back, share, weight):
+    made = plan(policy(held_back=held_back), AMPLE)
+    assert (str(made.held_back), str(made.one(StepKind.BAKE).weight)) == (share, weight)
+
+
+@pytest.mark.parametrize("asked", [{"strategy": "rolling"}, {"surge": "no_surge"}])
+def test_nobody_is_held_back_where_no_old_replicas_are_left(asked):
+    made = plan(policy(**asked), AMPLE)
+    assert str(made.held_back) == "0%"
+    assert made.notes[-1].startswith("No old replicas are left while the new version bakes, so nobody is held back")
+
+
+def test_a_plan_of_before_holds_nobody_back():
+    old = plan(policy(held_back="0%"), AMPLE).document()
+    assert RolloutPlan.read(old).held_back == 0
 
 
 def test_a_rolling_update_replaces_one_replica_after_another():

@@ -86,7 +86,7 @@ def weights(scene: Scene) -> list[int]:
 def test_a_healthy_release_climbs_every_weight_and_ends_as_the_only_one(scene: Scene) -> None:
     ended = scene.run()
     assert ended.outcome is ReleaseOutcome.PROMOTED
-    assert weights(scene) == [0, 1, 5, 10, 25, 50, 100]
+    assert weights(scene) == [0, 1, 5, 10, 25, 50, 95, 100]
     assert scene.world.routed == {scene.release: 100}
     assert scene.service().stable == scene.release
     assert verify(scene.store, CHAIN, "sandbox") == ()
@@ -126,7 +126,34 @@ def test_replicas_are_ready_before_traffic_moves_to_them(scene: Scene) -> None:
     scene.run()
     at = scene.world.done.index("up stable=0 baseline=50 canary=50")
     assert scene.world.done[at + 1] == "up stable=0 canary=50 baseline=50", "more replicas, at the weights of before"
-    assert scene.world.done[at + 2] == "up stable=0 canary=100"
+    assert scene.world.done[at + 2] == "up stable=5 canary=95"
+
+
+def test_the_old_version_has_no_requests_left_when_it_goes(scene: Scene) -> None:
+    scene.run()
+    assert scene.world.done[-3:] == ["up stable=5 canary=95", "up stable=0 canary=100", "up stable=100"]
+
+
+def test_with_nobody_held_back_the_bake_gives_the_new_version_everything(contract: Model) -> None:
+    scene = Scene.of(Shelf(), contract, held_back="0%")
+    assert scene.run().outcome is ReleaseOutcome.PROMOTED
+    assert weights(scene)[-1] == 100
+    assert scene.service().all[-1].body["policy"]["held_back"] == 0.0
+
+
+def test_a_version_that_fails_from_its_first_baking_minute_goes_back(contract: Model) -> None:
+    """A quarter of its requests: no catastrophe, and no other version should be promoted either."""
+    scene = Scene.of(Shelf(), contract, mirror=None, weights=["10%"], bake="30m")
+    scene.begin()
+
+    def breaks(event: Any, _: Any) -> None:
+        scene.world.errors = 0.25 if scene.world.routed == {scene.stable: 5, scene.release: 95} else 0.001
+
+    ended = scene.driver(told=breaks).run()
+    assert ended.outcome is ReleaseOutcome.ROLLED_BACK
+    assert ended.decision is not None and ended.decision["reason"] == "FAILED_ERRORS"
+    assert scene.world.routed == {scene.stable: 100}
+    assert recomputed(scene.ledger().read(), Reading()).flaws == ()
 
 
 def test_a_release_that_breaks_while_it_bakes_goes_back(contract: Model) -> None:
@@ -136,7 +163,7 @@ def test_a_release_that_breaks_while_it_bakes_goes_back(contract: Model) -> None
     breaking = [0]
 
     def breaks(scene: Scene, kind: str) -> None:
-        if scene.world.routed == {scene.stable: 0, scene.release: 100} and kind == EventKind.OBSERVED:
+        if scene.world.routed == {scene.stable: 5, scene.release: 95} and kind == EventKind.OBSERVED:
             breaking[0] += 1
             scene.world.errors = 0.6 if breaking[0] > 2 else 0.001
 
@@ -456,7 +483,7 @@ def test_a_promotion_by_a_person_is_carried_out_and_its_reason_kept(promoted: Ca
     ended = scene.run()
     assert ended.outcome is ReleaseOutcome.PROMOTED
     assert ended.promote == "shown to the customer at noon"
-    assert weights(scene) == [0, 10, 100]
+    assert weights(scene) == [0, 10, 95, 100]
 
 
 def test_a_rollback_by_a_person_does_not_wait_for_the_tick(scene: Scene) -> None:

@@ -8,7 +8,7 @@ Scenarios only; the figures that they are held against are in `recorded`.
 import itertools
 import json
 import sys
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from types import ModuleType
 from typing import Any
 
@@ -70,7 +70,9 @@ def decisions(name: str, made_by: ModuleType = gate_of_today) -> list[dict[str, 
     """What the gate, or a kept one, says to each tick of a scenario."""
     world = SCENARIOS[name]
     rng = np.random.default_rng(sorted(SCENARIOS).index(name))
-    gate = made_by.Gate(made_by.GatePolicy(**asdict(world.policy)), EDGES, ("short", "long"))
+    known = {field.name for field in fields(made_by.GatePolicy)}
+    policy = {name: value for name, value in asdict(world.policy).items() if name in known}
+    gate = made_by.Gate(made_by.GatePolicy(**policy), EDGES, ("short", "long"))
     gate.learn(_arm(rng, 9000.0, slow=False, errors=0.001))
     decision = gate.start()
     said: list[dict[str, Any]] = []

@@ -34,7 +34,7 @@ def reason(decision: Decision) -> Reason:
 def test_a_healthy_version_is_mirrored_then_climbs_and_is_promoted():
     decisions = run(gate(QUICK), 60)
     ladder = [(float(d.mirror), float(d.weight)) for d in decisions]
-    assert list(dict.fromkeys(ladder)) == [(1.0, 0.0), (0.0, 0.1), (0.0, 0.5), (0.0, 1.0)]
+    assert list(dict.fromkeys(ladder)) == [(1.0, 0.0), (0.0, 0.1), (0.0, 0.5), (0.0, 0.95)]
     assert reason(decisions[-1]) is Reason.PROMOTED
     assert decisions[-1].unproven == 0
 
@@ -721,14 +721,14 @@ def test_a_policy_means_the_same_times_in_ticks_of_any_length():
 def test_blue_and_green_change_places_once_the_copies_are_proven():
     policy = GatePolicy.from_contract(Rollout.model_validate({"strategy": "blue_green", "mirror": {"share": "100%"}}))
     weights = [float(d.weight) for d in run(gate(policy), 60)]
-    assert list(dict.fromkeys(weights)) == [0.0, 1.0]
+    assert list(dict.fromkeys(weights)) == [0.0, 0.95]
     assert len(weights) - 1 >= policy.counted_ticks_at_least
 
 
 def test_without_copies_and_weights_only_the_old_version_kept_warm_is_left():
     one = gate(GatePolicy.from_contract(Rollout.model_validate({"strategy": "blue_green"})))
     decision = one.start()
-    assert (decision.phase, decision.weight) == (Phase.BAKING, 1.0)
+    assert (decision.phase, decision.weight) == (Phase.BAKING, 0.95)
     assert one.observe(tick(decision, errors=0.5)).phase == Phase.ROLLED_BACK
 
 

@@ -8,7 +8,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.release.gate.evidence import LARGEST_GAIN, Mixture, Proof, Stakes, alternatives, ratio_log, share_log, worth_of_a_tick
+from headway.release.gate.evidence import (
+    LARGEST_GAIN,
+    Mixture,
+    Proof,
+    Stakes,
+    TickStake,
+    alternatives,
+    ratio_log,
+    share_log,
+    worth_of_a_tick,
+)
 from headway.release.gate.proof import TailProof
 
 
@@ -119,9 +129,9 @@ def test_what_a_bad_tick_brought_is_gone_when_the_next_speaks_against_it():
 @settings(max_examples=60)
 def test_no_more_shows_than_an_e_process_with_the_same_stakes_has(logs, largest, worth):
     """So that whatever is shown late is still covered by Ville's inequality."""
-    mixture, stakes, whole = Mixture((1, 1)), Stakes(1, 240, 1), 0.0
+    mixture, stakes, whole = Mixture((1, 1)), Stakes(1, 240, 60, 1), 0.0
     for log in logs:
-        stake = stakes.next(np.asarray([True]), np.asarray([False]))
+        stake = stakes.next(np.asarray([True]), np.asarray([False]), np.asarray([False]))
         whole = (whole + float(stake[0])) * math.exp(log)
         mixture.update(np.full((1, 1), log), stake, largest=largest, worth=worth)
         assert mixture.value()[0] <= whole * (1 + 1e-9)
@@ -152,31 +162,43 @@ def test_the_mean_over_alternatives_is_the_evidence():
     steps=st.integers(1, 12),
     planned=st.integers(1, 300),
     every=st.integers(1, 5),
+    promoted=st.integers(0, 400),
 )
 @settings(max_examples=60)
-def test_stakes_of_a_rollout_never_add_up_to_more_than_one(counted, steps, planned, every):
-    stakes, total = Stakes(steps, planned, 1), 0.0
+def test_stakes_of_a_rollout_never_add_up_to_more_than_one(counted, steps, planned, every, promoted):
+    stakes, total = Stakes(steps, planned, 60, 1), 0.0
     for place, counts in enumerate(counted):
-        stake = stakes.next(np.asarray([counts]), np.asarray([place % every == 0 and place > 0]))
+        stake = stakes.next(np.asarray([counts]), np.asarray([place % every == 0 and place > 0]), np.asarray([place >= promoted]))
         assert (stake[0] >= 0) == counts
         total += max(float(stake[0]), 0.0)
     assert total <= 1 + 1e-9
 
 
-def test_the_first_counted_tick_gets_two_fifths_of_the_stake():
-    assert Stakes(4, 240, 1).next(np.asarray([True]), np.asarray([False]))[0] == pytest.approx(0.4 + 0.3 / 240)
+def test_the_first_counted_tick_gets_a_third_of_the_stake():
+    first = Stakes(4, 240, 60, 1).next(np.asarray([True]), np.asarray([False]), np.asarray([False]))
+    assert first[0] == pytest.approx(0.35 + 0.2 / 240)
+
+
+def test_a_quarter_of_the_stake_is_kept_for_the_bake():
+    stakes, spent = Stakes(4, 240, 60, 1), 0.0
+    for _ in range(1000):
+        spent += float(stakes.next(np.asarray([True]), np.asarray([True]), np.asarray([False]))[0])
+    assert spent == pytest.approx(0.75)
+    baking = [float(stakes.next(np.asarray([True]), np.asarray([False]), np.asarray([True]))[0]) for _ in range(61)]
+    assert baking[:60] == pytest.approx([0.25 / 60] * 60)
+    assert baking[60] == pytest.approx(0.0)
 
 
 def test_the_mixture_rarely_crosses_its_bound_without_a_regression():
     """Identical arms, 240 looks, 1 % events: point-in-time tests at the same level are wrong in some 15 % of the rollouts."""
     rng, rollouts, null = np.random.default_rng(11), 2000, 1.0
-    mixture, stakes = Mixture((3, rollouts)), Stakes(1, 240, rollouts)
+    mixture, stakes = Mixture((3, rollouts)), Stakes(1, 240, 60, rollouts)
     worst = np.zeros(rollouts)
     for _ in range(240):
         bad, bad_control = (rng.binomial(n, 0.01, rollouts).astype(float) for n in (60, 540))
         sizes = [np.full((1, rollouts), n) for n in (60.0, 540.0)]
         logs = ratio_log(bad[None], bad_control[None], sizes[0], sizes[1], np.full((1, rollouts), null), alternatives((1.5, 2.5, 5.0), 2))
-        mixture.update(logs, stakes.next(np.ones(rollouts, dtype=bool), np.zeros(rollouts, dtype=bool)))
+        mixture.update(logs, stakes.next(*(np.full(rollouts, flag) for flag in (True, False, False))))
         worst = np.maximum(worst, mixture.value())
     assert (worst >= 100).mean() <= 0.01
 
@@ -228,14 +250,14 @@ def test_a_proof_starts_anew_at_the_next_stage():
 
 
 SPREAD = Proof.spread([30, 30])
-TICK = (np.asarray([True]), np.asarray([0]), 8.0)
+TICK = TickStake(np.asarray([0.0]), np.asarray([0]), np.asarray([10.0]))
 
 
 def test_a_slower_edge_is_seen_at_every_edge_and_may_be_made_up_for_as_a_whole():
     proof = TailProof(3, 1, (1.0,), SPREAD)
-    proof.begin(np.asarray([[0.3], [0.1], [0.01]]), TICK[0])
+    proof.begin(np.asarray([[0.3], [0.1], [0.01]]), TICK.counts)
     logs = [np.asarray([[50.0], [2.0], [-2.0]])]
-    proof.multiply(logs, logs, *TICK)
+    proof.multiply(logs, logs, TICK)
     assert proof.everywhere()[0] == pytest.approx(0.5 * math.exp(-2))
     assert proof.overall()[0] == pytest.approx((0.5 * math.exp(2) + 0.5 * math.exp(-2)) / 2), "the edge outside the tail is not asked about"
 
@@ -243,19 +265,19 @@ def test_a_slower_edge_is_seen_at_every_edge_and_may_be_made_up_for_as_a_whole()
 def test_the_edges_asked_about_are_chosen_before_anything_is_seen_and_kept():
     proof = TailProof(2, 1, (1.0,), SPREAD)
     for masses, log in (([[0.1], [0.4]], 1.0), ([[0.4], [0.1]], 0.0)):
-        proof.begin(np.asarray(masses), TICK[0])
+        proof.begin(np.asarray(masses), TICK.counts)
         logs = [np.asarray([[log], [-9.0]])]
-        proof.multiply(logs, logs, *TICK)
+        proof.multiply(logs, logs, TICK)
     assert proof.everywhere()[0] > 1
     proof.restart(np.asarray([True]))
-    proof.begin(np.asarray([[0.4], [0.1]]), TICK[0])
-    proof.multiply(logs, logs, *TICK)
+    proof.begin(np.asarray([[0.4], [0.1]]), TICK.counts)
+    proof.multiply(logs, logs, TICK)
     assert proof.everywhere()[0] < 0.01
 
 
 def test_proof_for_several_slow_downs_is_their_mean_by_shares():
     proof = TailProof(1, 1, (0.75, 0.25), SPREAD)
-    proof.begin(np.asarray([[0.1]]), TICK[0])
+    proof.begin(np.asarray([[0.1]]), TICK.counts)
     logs = [np.asarray([[math.log(4.0)]]), np.asarray([[math.log(2.0)]])]
-    proof.multiply(logs, logs, *TICK)
+    proof.multiply(logs, logs, TICK)
     assert proof.overall()[0] == pytest.approx(0.5 * (0.75 * 4 + 0.25 * 2))

@@ -138,7 +138,7 @@ def test_the_line_of_proof_begins_anew_at_every_step() -> None:
     text = page.html(CHAIN, "sandbox", rollout, scene.ledger().read())
     latency = text[text.index("<h3>latency ") :].partition("</svg>")[0]
     lines = [line.partition('"')[0].split() for line in latency.split('<polyline class="proof" points="')[1:]]
-    assert len(lines) == len(rollout.plan.traffic) == 6
+    assert len(lines) == len(rollout.plan.traffic) + 1 == 7, "and over the bake"
     top = {float(line[-1].partition(",")[2]) for line in lines}
     assert top == {float(plots.TOP)}, "a step was passed where its proof reached its own bound"
     assert all(float(line[0].partition(",")[2]) > plots.TOP for line in lines)
