@@ -22,6 +22,7 @@ GENERATED = {
     "docs/policies.md",
     "docs/reference/contract.md",
     "docs/reference/gate-figures.md",
+    "docs/reference/gate-paths.md",
     "docs/reference/isolation.md",
 }
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
