@@ -3,7 +3,7 @@
 Written out in full, with completion by the server turned off: what is served is what was reviewed. The trap:
 `version_policy: latest`, the default, would serve another version than the contract's as soon as the repository
 holds two; the contract's version is named. Source of fields: triton-inference-server/common,
-protobuf/model_config.proto; of flags: server, src/command_line_parser.cc (26.07).
+protobuf/model_config.proto; of flags: server, src/command_line_parser.cc, from 25.06 (`OLDEST_RELEASE`) to 26.07.
 """
 
 import json
@@ -129,8 +129,9 @@ def _scalar(value: Any) -> str:
 
 
 def arguments(model: Model, runtime: Triton, exit_seconds: int) -> Sequence[str]:
-    """The command line. GPU metrics are left to DCGM; a client's shared memory would cross the boundary between
-    containers.
+    """The command line. GPU metrics are left to DCGM. A client's shared memory would cross the boundary between
+    containers: the mesh refuses its paths, and from 26.04 on the server takes none unless told to
+    (triton-inference-server/server#8721; an older one ends at the flag).
 
     The largest batch, which warm-up sends as one request, may exceed the largest body of a caller; callers' bodies
     are limited by the proxy in front of the server.
@@ -153,7 +154,6 @@ def arguments(model: Model, runtime: Triton, exit_seconds: int) -> Sequence[str]
         "--metrics-config=summary_latencies=true",
         f"--http-max-input-size={max(int(model.envelope.largest_request.body), batch)}",
         f"--grpc-max-connection-age={CONNECTION_AGE_MS}",
-        "--allow-client-shm=false",
         "--log-verbose=0",
     )
 

@@ -158,7 +158,7 @@ class TritonModel(Part):
     version: Annotated[Count, Field(le=2**31)] = 1
     """The version folder to load."""
     backend: Backend
-    """What computes it. NVIDIA's images have no `tensorflow` since 25.03."""
+    """What computes it. NVIDIA's images have no `tensorflow`."""
     inputs: Annotated[tuple[Tensor, ...], Field(min_length=1, max_length=64)]
     """Its inputs."""
     outputs: Annotated[tuple[Tensor, ...], Field(min_length=1, max_length=64)]
@@ -204,13 +204,17 @@ class TritonModel(Part):
         return max(1, self.max_batch) * sum(tensor.largest_bytes for tensor in (*self.inputs, *self.outputs))
 
 
+OLDEST_RELEASE = "25.06"
+"""Of Triton, the first that knows every flag of the command line (triton-inference-server/server#8174, v2.59.0)."""
+
+
 class Triton(Part):
     """Triton Inference Server."""
 
     engine: Literal[Engine.TRITON]
     """`triton`."""
     image: Image
-    """The server image, by digest."""
+    """The server image, by digest; NVIDIA's from 25.06 on."""
     image_size: ImageSize
     """Size of the image as it is pulled (compressed layers); part of the start-up budget."""
     minimum_driver: Driver
@@ -232,11 +236,21 @@ class Triton(Part):
                 )
 
     def _missing(self) -> Iterator[Problem]:
-        """NVIDIA's images have no TensorFlow from 25.03 on (triton-inference-server/server, build.py of v2.56.0)."""
+        """What NVIDIA's image of that release lacks; of an image of one's own nothing is known."""
         release = re.search(r"/tritonserver:(\d{2}\.\d{2})\b", self.image, re.ASCII)
-        if release is None or release[1] < "25.03":
+        if release is None:
             return
+        if release[1] < OLDEST_RELEASE:
+            yield problem(
+                "triton-knows-its-flags",
+                "image",
+                value=self.image,
+                fact=f"Triton {release[1]} does not know --http-max-input-size",
+                consequence="The server would end at start, for it is told how large a request may be",
+                remedy=f"Use {OLDEST_RELEASE} or later",
+            )
         for number, model in enumerate(self.models):
+            # Left out from 25.03 on (triton-inference-server/server, build.py of v2.56.0).
             if model.backend is Backend.TENSORFLOW:
                 yield problem(
                     "backend-is-in-the-image",
@@ -246,7 +260,7 @@ class Triton(Part):
                     value=model.backend,
                     fact=f"Triton {release[1]} has no TensorFlow backend",
                     consequence="The server would end at start, because it cannot load the model",
-                    remedy="Convert the model to ONNX (backend: onnxruntime), use 25.02, or an image of your own that has the backend",
+                    remedy="Convert the model to ONNX (backend: onnxruntime), or use an image of your own that has the backend",
                 )
 
 

@@ -1,8 +1,8 @@
 """What differs when a GPU's Triton is run by a CPU's: stated here, all of it, and nowhere else. Pure.
 
 The wheel's Triton is 2.51 and has the python backend only. So a model of backend onnxruntime is run by that backend
-with onnxruntime inside (`runner.py`), instances are of KIND_CPU, TensorRT is left out, and two flags that this version
-does not know are dropped. Every other backend is refused by name. The queue policy is left out too: this version holds
+with onnxruntime inside (`runner.py`), instances are of KIND_CPU, TensorRT is left out, and the flag that this version
+does not know is dropped. Every other backend is refused by name. The queue policy is left out too: this version holds
 single requests for half a second where there is one (triton-inference-server/server#8870; here 30 of 219 at 80 requests
 a second); the sidecar's limit bounds the queue instead. The server would fall back to a CPU in silence were the
 instance group missing.
@@ -17,9 +17,8 @@ from components.model_service.configuration import FATE_SCRIPT, SCRIPTS
 from sandbox.traffic.programs import Programs
 
 SERVER = "tritonserver"
-DROPPED_FLAGS = ("--http-max-input-size", "--allow-client-shm")
-"""Unknown to Triton 2.51. Bodies are limited by the proxy in front; a client's shared memory is refused by the mesh's
-own rule."""
+DROPPED_FLAGS = ("--http-max-input-size",)
+"""Unknown to Triton 2.51. Bodies are limited by the proxy in front."""
 RUN_BY_PYTHON = frozenset({"onnxruntime"})
 _PORTED = ("http", "grpc", "metrics")
 

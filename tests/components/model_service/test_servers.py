@@ -142,6 +142,23 @@ def test_the_server_takes_its_own_warm_up_whatever_callers_may_send() -> None:
     assert f"--http-max-input-size={largest + 65536}" in served(MODELS["defects"]).command
 
 
+OLDEST_TRITONS_FLAGS = frozenset({
+    "allow-gpu-metrics", "disable-auto-complete-config", "exit-on-error", "exit-timeout-secs", "grpc-max-connection-age", "grpc-port",
+    "http-max-input-size", "http-port", "load-model", "log-verbose", "metrics-config", "metrics-port", "model-control-mode",
+    "model-repository", "strict-readiness",
+})  # fmt: skip
+"""Of what the command line says, what Triton 25.06 knows (triton-inference-server/server v2.59.0, src/command_line_parser.cc). A contract
+may name no older one, and a server ends at a flag that it does not know.
+"""
+
+
+@pytest.mark.parametrize("name", ["defects", "embeddings"])
+def test_the_oldest_server_that_a_contract_may_name_knows_every_flag(name: str) -> None:
+    program, *flags = served(MODELS[name]).command
+    assert program == "tritonserver"
+    assert {flag.removeprefix("--").partition("=")[0] for flag in flags} <= OLDEST_TRITONS_FLAGS
+
+
 @pytest.mark.parametrize(
     ("name", "flag"),
     [

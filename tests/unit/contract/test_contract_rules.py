@@ -129,6 +129,7 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("mig-profile-exists", EMBEDDINGS, {"envelope/gpu/profile": "2g.10gb"}, "envelope.gpu.profile"),
     ("mig-profile-exists", EMBEDDINGS, {"envelope/gpu/accelerator": "l4"}, "envelope.gpu.accelerator"),
     ("shared-memory-within-ram", DEFECTS, {"envelope/shared_memory": "6Gi"}, "envelope.shared_memory"),
+    ("triton-knows-its-flags", DEFECTS, {"runtime/image": f"nvcr.io/nvidia/tritonserver:25.05-py3@sha256:{'0' * 64}"}, "runtime.image"),
     ("backend-is-in-the-image", DEFECTS, {"runtime/models/0/backend": "tensorflow"}, "runtime.models[0].backend"),
     (
         "shared-memory-is-the-daemons-under-mps",
@@ -383,14 +384,13 @@ def test_one_change_is_refused_by_its_rule_at_its_path_with_a_remedy(
 @pytest.mark.parametrize(
     ("image", "refused"),
     [
-        ("nvcr.io/nvidia/tritonserver:25.02-py3", False),
-        ("nvcr.io/nvidia/tritonserver:25.03-py3", True),
+        ("nvcr.io/nvidia/tritonserver:25.06-py3", True),
         ("mirror.example.com/nvidia/tritonserver:26.07-py3", True),
         ("registry.example.com/vision/tritonserver-tensorflow:26.07", False),
         ("registry.example.com/vision/tritonserver", False),
     ],
 )
-def test_tensorflow_is_in_older_images_of_triton_and_in_ones_own(image: str, refused: bool) -> None:
+def test_tensorflow_is_in_images_of_ones_own(image: str, refused: bool) -> None:
     change = {"runtime/models/0/backend": "tensorflow", "runtime/image": f"{image}@sha256:{'0' * 64}"}
     assert ("backend-is-in-the-image" in findings(changed(DEFECTS, change), Model)) is refused
 

@@ -93,7 +93,7 @@ def test_a_backend_without_a_cpu_build_is_refused_by_name(backend: str) -> None:
 
 
 def test_the_command_line_is_the_contracts_on_the_pods_own_address() -> None:
-    command = ["tritonserver", "--model-repository=/x", "--http-max-input-size=5", "--allow-client-shm=false", "--strict-readiness=true"]
+    command = ["tritonserver", "--model-repository=/x", "--http-max-input-size=5", "--strict-readiness=true"]
     found = cpu.arguments(command, PROGRAMS, "127.1.2.3", Path("/b"), "p-")
     assert found[0] == "/t"
     assert {"--model-repository=/x", "--strict-readiness=true", "--http-address=127.1.2.3", "--metrics-address=127.1.2.3"} <= set(found)
