@@ -329,14 +329,23 @@ class GatewaySettings(Part):
             )
 
 
+Published = Annotated[str, Field(pattern=r"^https?://[^\s?#]+[^/\s?#]$", max_length=200)]
+"""An address without a slash at its end, to which paths are added."""
+
+
 class ObservabilitySettings(Part):
-    """How long signals are kept and how much room they get."""
+    """How long signals are kept and how much room they get; and where alerts lead people."""
 
     metrics_days: Days
     metrics_storage: Bytes
     """Volume of each Prometheus replica."""
     logs_days: Days
     traces_days: Days
+    runbooks: Published | None = None
+    """Where people read `docs/runbooks`, such as its folder in your git server's pages; None links paths of the
+    repository."""
+    grafana: Published | None = None
+    """Where people reach Grafana; None links no dashboard."""
 
 
 class WarmCapacity(Part):

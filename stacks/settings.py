@@ -66,6 +66,7 @@ SHARED: Mapping[str, Mapping[str, str]] = {
         "gateway": PLATFORM,
         "loops": PLATFORM,
         "network": CLUSTER,
+        "observability": PLATFORM,
         "pools": CLUSTER,
         "workload_identity": CLUSTER,
     },
@@ -166,6 +167,7 @@ class TenantSettings(Part):
     pools: tuple[Pool, ...]
     gateway: GatewaySettings
     loops: LoopSettings
+    observability: ObservabilitySettings
     tenant: Name
     batch: BatchSettings | None = None
     workload_identity: Binding = Binding.POD_IDENTITY

@@ -22,7 +22,7 @@ from components.naming import bucket_name, cluster_arn
 from components.network.plan import subnets
 from components.tenant.component import TenantNamespace, TenantNamespaceArgs
 from components.tenant.manifests import TenantPlan
-from components.tenant.surroundings import Surroundings
+from components.tenant.surroundings import RUNBOOKS, Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.crosscheck.batch_store import placed
@@ -130,6 +130,8 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
         gateway_replicas=settings.gateway.replicas_min,
         batch_bucket=_batch_bucket(settings),
         artifact_cache=settings.loops.image is not None,
+        runbooks=settings.observability.runbooks or RUNBOOKS,
+        grafana=settings.observability.grafana,
         sts=_sts(settings) if settings.workload_identity is Binding.IRSA else None,
     )
 

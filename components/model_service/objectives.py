@@ -10,8 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from components.addons.grafana_pages import leads, service_uid
 from components.labels import labels
 from components.manifests import object_
+from components.model_service import stuck_release
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.runtime import Engine
@@ -59,7 +61,12 @@ def rules(tenant: str, model: Model, surroundings: Surroundings) -> dict[str, An
         model.name,
         namespace=tenant,
         labels=labels("objectives", tenant=tenant, model=model.name),
-        spec={"groups": [_group(tenant, model, slo, surroundings) for slo in model.slo]},
+        spec={
+            "groups": [
+                *(_group(tenant, model, slo, surroundings) for slo in model.slo),
+                stuck_release.group(tenant, model, surroundings),
+            ]
+        },
     )
 
 
@@ -98,6 +105,7 @@ def _alert(tenant: str, model: Model, slo: Slo, burn: Burn, surroundings: Surrou
         "summary": f"{tenant}/{model.name} burns the error budget of its objective ({objective}) at {burn.factor:g}x the allowed rate",
         "description": f"Measured over the last {burn.long} and {burn.short}; the window of the objective is {slo.window}. Owner: {model.owner}.",
         "runbook_url": f"{surroundings.runbooks}/slo-burn-rate.md",
+        **leads(surroundings.grafana, service_uid(tenant, model.name), {"tenant": tenant, "model": model.name}),
     }
     if model.observability.runbook:
         annotations["team_runbook_url"] = model.observability.runbook

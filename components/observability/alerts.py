@@ -9,6 +9,7 @@ nothing is nothing, so every alert on a ratio is silent when its source is, and 
 from collections.abc import Sequence
 from typing import Any
 
+from components.addons.grafana_pages import leads
 from components.observability.alert import Alert, AlertSeverity, FailureLayer
 from components.platform.namespaces import RATE_LIMIT
 from headway.wire import MIG_STARTUP_SECONDS, MIG_TAINT, QUARANTINE
@@ -368,19 +369,20 @@ _PLATFORM = (
 ALERTS: Sequence[Alert] = (*_REQUEST, *_MODEL_SERVER, *_GPU, *_NODE, *_SCHEDULER, *_DEPLOYMENT, *_PLATFORM)
 
 
-def groups(runbooks: str) -> list[dict[str, Any]]:
-    """One group a layer; `runbooks` is where the runbooks are."""
+def groups(runbooks: str, grafana: str | None = None) -> list[dict[str, Any]]:
+    """One group a layer; `runbooks` is where the runbooks are, `grafana` where people reach it."""
     return [
-        {"name": f"headway-{layer.value}", "rules": [_rule(alert, runbooks) for alert in ALERTS if alert.layer is layer]}
+        {"name": f"headway-{layer.value}", "rules": [_rule(alert, runbooks, grafana) for alert in ALERTS if alert.layer is layer]}
         for layer in FailureLayer
     ]
 
 
-def _rule(alert: Alert, runbooks: str) -> dict[str, Any]:
+def _rule(alert: Alert, runbooks: str, grafana: str | None) -> dict[str, Any]:
+    dashboard = "headway-overview" if alert.layer is FailureLayer.PLATFORM else f"headway-{alert.layer.value}"
     return {
         "alert": alert.name,
         "expr": alert.expression,
         "for": alert.hold,
         "labels": {"layer": alert.layer.value, "severity": alert.severity.value, **alert.labels},
-        "annotations": {"runbook_url": f"{runbooks}/{alert.runbook}", "summary": alert.summary},
+        "annotations": {"runbook_url": f"{runbooks}/{alert.runbook}", "summary": alert.summary, **leads(grafana, dashboard)},
     }

@@ -5,21 +5,19 @@ It belongs to the tenant's stack, so that a team sees its own before anybody ask
 
 from collections.abc import Iterator
 
-from components.naming import distinct
+from components.addons.grafana_pages import service_uid
 from components.observability.expressions import BURN
 from components.observability.panels import Dashboard, Panel, PanelRow, PanelUnit, panel, row
 from headway.contract.model import Model
 from headway.contract.runtime import Engine
 
-UID_LIMIT = 40
-"""Of Grafana."""
 _RELEASE = "{{release}} {{source}}"
 
 
 def service_dashboard(tenant: str, model: Model) -> Dashboard:
     """What can be known of the model with its runtime; a panel that its runtime never fills is not there."""
     return Dashboard(
-        uid=distinct(f"headway-{tenant}", model.name, limit=UID_LIMIT),
+        uid=service_uid(tenant, model.name),
         title=f"{tenant} / {model.name}",
         tags=("service", tenant),
         about={"tenant": tenant, "model": model.name},

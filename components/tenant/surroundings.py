@@ -37,6 +37,8 @@ class Surroundings:
     """
     runbooks: str = RUNBOOKS
     """Where runbooks are: a folder of the repository, or the address it is published at."""
+    grafana: str | None = None
+    """Where people reach Grafana; None links no dashboard."""
     gateway_namespace: str = GATEWAY_NAMESPACE
     gateway: str = f"{GATEWAY_NAMESPACE}/{GATEWAY}"
     """The mesh's Gateway object, as `<namespace>/<name>`."""

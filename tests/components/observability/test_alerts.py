@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components.observability import alerts, recording
+from components.observability import alerts, recording, runbook_index
 from components.observability.alert import Alert, AlertSeverity, FailureLayer
 from components.observability.alerts import ALERTS
 from components.observability.manifests import platform_manifests
@@ -27,7 +27,7 @@ def test_every_alert_has_a_runbook_of_its_name_with_numbered_steps(alert: Alert)
 
 def test_every_runbook_belongs_to_an_alert_that_there_is() -> None:
     """Runbooks of alerts only: others (of releases, nodes, tenants) name no alert in their heading."""
-    names = {alert.name for alert in ALERTS} | {"SloBurnRate", "TenantTokensAboveQuota"}
+    names = {alert.name for alert in ALERTS} | {"ReleaseStuck", "SloBurnRate", "TenantTokensAboveQuota"}
     for path in RUNBOOKS.glob("*.md"):
         heading = path.read_text().partition("\n")[0].removeprefix("# ")
         if re.fullmatch(r"([A-Z][a-z0-9]+){2,}", heading):
@@ -45,10 +45,23 @@ def test_whatever_alerts_anywhere_leads_to_the_runbook_of_its_name() -> None:
     manifests = [*platform_manifests("docs/runbooks"), *(each for one in tenants for each in one.manifests())]
     manifests += [each for name in MODELS for each in service(name).manifests()]
     found = [rule for each in manifests if each.body["kind"] == "PrometheusRule" for rule in alerting(each.body)]
-    assert {alert.name for alert in ALERTS} | {"SloBurnRate", "TenantTokensAboveQuota"} == {rule["alert"] for rule in found}
+    assert {alert.name for alert in ALERTS} | {"ReleaseStuck", "SloBurnRate", "TenantTokensAboveQuota"} == {rule["alert"] for rule in found}
     for rule in found:
         path = RUNBOOKS / Path(rule["annotations"]["runbook_url"]).name
         assert path.read_text().startswith(f"# {rule['alert']}\n"), path.name
+
+
+def test_the_index_of_runbooks_has_every_page_and_is_current() -> None:
+    pages = runbook_index.read()
+    found = (RUNBOOKS / runbook_index.INDEX).read_text(encoding="utf-8")
+    assert found == runbook_index.markdown(pages), "run: python -m components.observability.runbook_index > docs/runbooks/README.md"
+    assert [name for name in pages if f"]({name})" not in found] == []
+
+
+def test_the_index_says_where_it_hurts_and_how_urgent_it_is() -> None:
+    rows = runbook_index.markdown(runbook_index.read()).splitlines()
+    assert "| deployment | [ReleaseStuck](release-stuck.md) | ticket |" in rows
+    assert "| | [The release ledger is in doubt](release-ledger.md) | no alert |" in rows
 
 
 def test_alerts_have_names_of_their_own() -> None:

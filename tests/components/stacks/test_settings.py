@@ -71,6 +71,7 @@ def test_an_environment_without_a_cluster_file_is_refused_by_what_is_missing(tmp
         "headway:gateway",
         "headway:loops",
         "headway:network",
+        "headway:observability",
         "headway:pools",
     }
 
@@ -324,9 +325,11 @@ PLATFORM_CHANGES: Mapping[str, Any] = {
     "gateway.replicas_max": 9,
     "gateway.replicas_min": 3,
     "loops.image": f"registry.example.com/headway@sha256:{'a' * 64}",
+    "observability.grafana": "https://grafana.example.com",
     "observability.logs_days": 9,
     "observability.metrics_days": 9,
     "observability.metrics_storage": "99Gi",
+    "observability.runbooks": "https://git.example.com/docs/runbooks",
     "observability.traces_days": 9,
     "registry.mirror": "registry.example.com/mirror",
     "warm": [{"pool": "l4", "replicas": 3}],

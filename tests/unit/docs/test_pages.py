@@ -24,6 +24,7 @@ GENERATED = {
     "docs/reference/gate-figures.md",
     "docs/reference/gate-paths.md",
     "docs/reference/isolation.md",
+    "docs/runbooks/README.md",
 }
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
 PAGES = sorted(subprocess.run(["git", "ls-files", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split())
