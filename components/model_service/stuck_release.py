@@ -10,7 +10,7 @@ from typing import Any
 from components.addons.grafana_pages import leads, service_uid
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
-from headway.contract.rollout import Rollout, Strategy
+from headway.contract.rollout import LONGEST_BAKES, Rollout, Strategy
 
 _SPARE_SECONDS = 1800.0
 """Replicas start, and the last requests of the old version end."""
@@ -46,10 +46,11 @@ def group(tenant: str, model: Model, surroundings: Surroundings) -> dict[str, An
 
 def longest_seconds(rollout: Rollout) -> float:
     """How long two versions may share requests by the policy. A rolling update has as many steps as replicas, so its whole
-    time counts; an experiment lasts until a person is asked."""
+    time counts; an experiment lasts until a person is asked. While a version bakes, those held back share it too."""
     copies = rollout.mirror.timeout.seconds if rollout.mirror else 0.0
     if rollout.split:
         return copies + rollout.split.duration.seconds + _SPARE_SECONDS
     steps = len(rollout.weights) * rollout.step_at_most.seconds if rollout.strategy is Strategy.CANARY else 0.0
     steps = rollout.at_most.seconds if rollout.strategy is Strategy.ROLLING else steps
-    return min(copies + steps, rollout.at_most.seconds) + rollout.bake.seconds + _SPARE_SECONDS
+    bakes = LONGEST_BAKES if rollout.held_back and rollout.strategy is not Strategy.ROLLING else 1
+    return min(copies + steps, rollout.at_most.seconds) + bakes * rollout.bake.seconds + _SPARE_SECONDS

@@ -3,6 +3,7 @@
 `python -m components.observability.runbook_index > docs/runbooks/README.md` writes it anew.
 """
 
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -24,9 +25,8 @@ def markdown(pages: Mapping[str, str]) -> str:
     alerts = {alert.runbook: (alert.layer, alert.severity.value) for alert in ALERTS} | OF_TENANTS
     lines = ["# Runbooks", "", "An alert's `runbook_url` leads to its page.", "", "| where | page | told by |", "|---|---|---|"]
     for layer in FailureLayer:
-        for name in sorted(alerts):
-            if alerts[name][0] is layer:
-                lines.append(f"| {layer.value} | {_link(name, pages)} | {alerts[name][1]} |")
+        told = {name: by for name, (where, by) in sorted(alerts.items()) if where is layer}
+        lines += [f"| {layer.value} | {_link(name, pages)} | {by} |" for name, by in told.items()]
     lines += [f"| | {_link(name, pages)} | no alert |" for name in _others(pages, alerts)]
     return "\n".join(lines) + "\n"
 
@@ -45,4 +45,4 @@ def _link(name: str, pages: Mapping[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    print(markdown(read()), end="")
+    sys.stdout.write(markdown(read()))

@@ -20,6 +20,8 @@ _MINUTES = Duration.parse
 _LONGEST_UNWATCHED = Duration.parse("2h")
 LONGEST_UNWATCHED = timedelta(seconds=float(_LONGEST_UNWATCHED.seconds))
 """What no contract exceeds, and so no promise of a release's driver."""
+LONGEST_BAKES = 3
+"""Times that the bake may take in place of one, where proof is missing at its end."""
 
 
 @unique

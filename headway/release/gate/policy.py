@@ -9,16 +9,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Self
 
-from headway.contract.rollout import OnInconclusive, Rollout, Strategy
+from headway.contract.rollout import LONGEST_BAKES, OnInconclusive, Rollout, Strategy
 
 FULL_WEIGHT = 1.0
 _TICK_SECONDS = 60.0
 """What the defaults that count ticks are meant for."""
 _FOR_EVER = 2**40
 """Ticks; a person ends an experiment."""
-
-_LONGEST_BAKES = 3
-"""Times that the bake may take in place of one, where proof is missing at its end."""
 
 _AT = (0.0, 0.05, 0.10, 0.25, 0.50)
 """Weights from which on the margin of the same place holds; the first is for steps below 5 %, which risk little."""
@@ -190,7 +187,7 @@ class GatePolicy:
             else ticks(cls.mirror_ticks_at_most * _TICK_SECONDS),
             blind_ticks_at_most=ticks(rollout.blind_at_most.seconds),
             bake_ticks=ticks(rollout.bake.seconds),
-            bake_ticks_at_most=_LONGEST_BAKES * ticks(rollout.bake.seconds),
+            bake_ticks_at_most=LONGEST_BAKES * ticks(rollout.bake.seconds),
             held_back=rollout.held_back.fraction if held_back is None else held_back,
             ticks_at_most=_FOR_EVER if split else ticks(rollout.at_most.seconds),
         )

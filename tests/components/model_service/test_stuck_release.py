@@ -22,14 +22,15 @@ HOUR = 3600.0
 @pytest.mark.parametrize(
     ("policy", "hours"),
     [
-        ({"strategy": "canary", "weights": ["10%", "50%"], "step_at_most": "1h", "bake": "1h"}, 3.5),
-        ({"strategy": "canary", "weights": ["10%"], "step_at_most": "1h", "bake": "1h", "mirror": {"share": "10%", "timeout": "2h"}}, 4.5),
-        ({"strategy": "canary", "weights": ["10%", "25%", "50%"], "step_at_most": "10h", "at_most": "1d", "bake": "1h"}, 25.5),
-        ({"strategy": "blue_green", "bake": "1h"}, 1.5),
+        ({"strategy": "canary", "weights": ["10%", "50%"], "step_at_most": "1h", "bake": "1h"}, 5.5),
+        ({"strategy": "canary", "weights": ["10%"], "step_at_most": "1h", "bake": "1h", "mirror": {"share": "10%", "timeout": "2h"}}, 6.5),
+        ({"strategy": "canary", "weights": ["10%", "25%", "50%"], "step_at_most": "10h", "at_most": "1d", "bake": "1h"}, 27.5),
+        ({"strategy": "blue_green", "bake": "1h"}, 3.5),
+        ({"strategy": "blue_green", "bake": "1h", "held_back": "0%"}, 1.5),
         ({"strategy": "rolling", "at_most": "6h", "bake": "1h"}, 7.5),
     ],
 )
-def test_a_release_is_stuck_after_all_steps_that_its_policy_knows_and_half_an_hour(policy: dict[str, Any], hours: float) -> None:
+def test_a_release_is_stuck_half_an_hour_after_all_steps_of_its_policy(policy: dict[str, Any], hours: float) -> None:
     assert longest_seconds(Rollout.model_validate(policy)) == hours * HOUR
 
 
