@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import norm
 
-from benchmarks.release_worlds import EDGES, Floats, Shown
+from headway.release.worlds.service import Shown
+from headway.release.worlds.world import EDGES, Floats
 
 Bools = NDArray[np.bool_]
 RUNNING, BACK, PROMOTED = 0, 1, 2

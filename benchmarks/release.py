@@ -1,4 +1,4 @@
-"""How often the gate is wrong, and what it costs: every scenario of release_worlds against the gate.
+"""How often the gate is wrong, and what it costs: every scenario of `headway.release.worlds` against the gate.
 
     python -m benchmarks.release --rollouts 1000 --rates 1,10,200 [--world second] [--no-mirror] [--inconclusive advance]
 
@@ -19,9 +19,11 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from benchmarks.incumbents import BACK, PROMOTED, RULES, RUNNING
-from benchmarks.release_worlds import BAKE_SCENARIOS, EDGES, SCENARIOS, WORLDS, Scenario, SimulatedService, SimulatedWorld
 from headway.contract.rollout import OnInconclusive
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
+from headway.release.worlds.scenarios import BAKE_SCENARIOS, SCENARIOS, Scenario
+from headway.release.worlds.service import SimulatedService
+from headway.release.worlds.world import EDGES, WORLDS, SimulatedWorld
 
 MINUTES, MINUTES_WITH_BAKE = 240, 360
 CLASSES = ("short", "long")

@@ -16,8 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import beta
 
-from benchmarks.release_worlds import BASE, EDGES, Floats, Minute, Scenario, ServiceChange, SimulatedService, SimulatedWorld
 from headway.release.gate import Counts, Gate, GatePolicy, Phase, Reason, Tick
+from headway.release.worlds.scenarios import Minute, Scenario, ServiceChange
+from headway.release.worlds.service import SimulatedService
+from headway.release.worlds.world import BASE, EDGES, Floats, SimulatedWorld
 
 MINUTES = 240
 RATES = (10.0, 100.0)

@@ -19,8 +19,9 @@ from pathlib import Path
 
 from benchmarks.incumbents import RULES
 from benchmarks.release import ScenarioResult, judge, judge_by
-from benchmarks.release_worlds import SCENARIOS, WORLDS
 from headway.release.gate import GatePolicy
+from headway.release.worlds.scenarios import SCENARIOS
+from headway.release.worlds.world import WORLDS
 
 PROJECT = Path(__file__).resolve().parents[1]
 KEPT = PROJECT / "build" / "bench-release"
@@ -37,7 +38,8 @@ def digest(judge: str) -> str:
     """Of the code that a cell depends on."""
     folders = [PROJECT / "headway/release/gate"] if judge in (GATE, UNMIRRORED) else []
     files = [file for folder in folders for file in sorted(folder.glob("*.py"))]
-    mine = ["release.py", "release_worlds.py", *([] if folders else ["incumbents.py"])]
+    files += sorted((PROJECT / "headway/release/worlds").glob("*.py"))
+    mine = ["release.py", *([] if folders else ["incumbents.py"])]
     found = hashlib.sha256()
     for file in (*files, *(PROJECT / "benchmarks" / name for name in mine)):
         found.update(file.read_bytes())
@@ -165,7 +167,7 @@ def section(cells: dict[Key, ScenarioResult], worlds: Sequence[str], rollouts: i
         f"`make bench-release`, {datetime.now(UTC):%Y-%m-%d}: {rollouts:,} rollouts a cell of the gate in the {worlds[0]} world, {elsewhere:,} in",
         f"others, {others:,} of the rules of others; seed {seed}; figures at 1/10/200 requests a second unless said otherwise.",
         "Mirror stage and baseline arm unless said otherwise; undecided steps hold. The worlds, scenarios and ports of the others' rules are in",
-        "`benchmarks/release_worlds.py` and `benchmarks/incumbents.py`; `docs/reference/gate.md` says which world which constant was fitted to.",
+        "`headway/release/worlds` and `benchmarks/incumbents.py`; `docs/reference/gate.md` says which world which constant was fitted to.",
         "0 of 1,000 has a 95 % upper bound of 0.37 %, 0 of 200 of 1.8 %, 0 of 100 of 3.6 %.",
         "",
     ]

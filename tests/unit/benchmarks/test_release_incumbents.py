@@ -6,7 +6,9 @@ from scipy.stats import mannwhitneyu
 
 from benchmarks.incumbents import BACK, PROMOTED, RUNNING, Argo, Flagger, Kayenta, SageMakerRule, hodges_lehmann, quantile
 from benchmarks.release import judge_by
-from benchmarks.release_worlds import BASE, EDGES, SCENARIOS, Shown
+from headway.release.worlds.scenarios import SCENARIOS
+from headway.release.worlds.service import Shown
+from headway.release.worlds.world import BASE, EDGES
 
 FAST, SLOW, FAR = (EDGES.index(edge) for edge in (100.0, 250.0, 1000.0))
 ONE = np.ones(1, dtype=bool)

@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from benchmarks.release import judge
-from benchmarks.release_worlds import BAKE_SCENARIOS, BASE, EDGES, SCENARIOS, SimulatedService
 from headway.release.gate import GatePolicy
+from headway.release.worlds.scenarios import BAKE_SCENARIOS, SCENARIOS
+from headway.release.worlds.service import SimulatedService
+from headway.release.worlds.world import BASE, EDGES
 
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}
 IN_BAKE = {scenario.name: scenario for scenario in BAKE_SCENARIOS}

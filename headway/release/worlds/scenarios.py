@@ -1,57 +1,13 @@
-"""Simulated services under release: what Prometheus would show of healthy and of bad versions, minute by minute.
-
-Owns the worlds, the scenarios and their published parameters. Nothing here knows how the gate judges. All arms share the
-world's common noise and shared outages; an independent part comes on top for each arm, and it does not average out with volume.
-"""
+"""Versions and their circumstances, healthy and bad, in a simulated world: what each changes, minute by minute."""
 
 import math
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
-Floats = NDArray[np.float64]
-
-EDGES = (1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
-"""Milliseconds: Istio's default edges of request durations in this range (14 buckets with the one above the last)."""
-ARMS = ("stable", "baseline", "canary", "mirrored")
-HISTORY_MINUTES = 15
-_PEAK_SPREAD = 0.01
-"""Standard deviation of the log latency of requests that take nearly the same time."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SimulatedWorld:
-    """A service: request classes, lognormal latencies, noise. Second class is the long one."""
-
-    name: str
-    medians: tuple[float, float]
-    """Milliseconds, by class."""
-    spread: float
-    """Standard deviation of log latency."""
-    long_share: float
-    error_rate: float = 0.001
-    common_noise: float = 0.05
-    """Standard deviation of the log latency level that all arms share; changes slowly (correlation 0.9 a minute)."""
-    small_arm_noise: float = 0.03
-    large_arm_noise: float = 0.01
-    """Of an arm's own log latency level, anew each minute."""
-    error_variation: float = 0.5
-    """Coefficient of variation of an arm's error rate from minute to minute."""
-    stress: float = 1.0
-    """Multiplies the independent noise."""
-
-
-BASE = SimulatedWorld(name="base", medians=(60.0, 160.0), spread=0.45, long_share=0.30)
-SECOND = SimulatedWorld(name="second", medians=(350.0, 1400.0), spread=0.60, long_share=0.45, stress=1.5)
-"""Like a language model: several times slower, wider, more long requests, noise x1.5. No constant was fitted to it; it was looked at once
-before the last two changes of the gate (what a catastrophe is, and which control a proof uses)."""
-THIRD = SimulatedWorld(name="third", medians=(12.0, 70.0), spread=0.35, long_share=0.15, error_rate=0.0004, common_noise=0.08, stress=1.5)
-"""Like a small classifier: fast, narrow, fewer long requests and errors. Not looked at before the gate was finished."""
-WORLDS = {world.name: world for world in (BASE, SECOND, THIRD)}
+from headway.release.worlds.world import ARMS, Floats
 
 
 @dataclass
@@ -343,102 +299,3 @@ BAKE_SCENARIOS = (
     Scenario("every fifth minute x3", "bad", _in_bake(_every_fifth, _from_promotion)),
 )
 """Through the bake; a bad version is missed where the old one is gone, a healthy one is wronged where it is rolled back at any time."""
-
-
-@dataclass(frozen=True)
-class Shown:
-    """What Prometheus would show of one minute: arrays (rollouts, classes, buckets) and (rollouts, classes) by arm."""
-
-    buckets: dict[str, Floats]
-    errors: dict[str, Floats]
-    answered: NDArray[np.bool_]
-    canary_up: NDArray[np.bool_]
-
-
-class SimulatedService:
-    """Many rollouts of one scenario in one world, all random numbers from one generator."""
-
-    def __init__(self, world: SimulatedWorld, scenario: Scenario, rate: float, rollouts: int, seed: int) -> None:
-        """`rate`: users' requests a second, all arms together."""
-        self._world, self._scenario, self._rate, self._n = world, scenario, rate, rollouts
-        self._rng = np.random.default_rng([seed, zlib.crc32(f"{world.name}/{scenario.name}/{rate}".encode())])
-        self._draw = self._rng.random((4, rollouts))
-        self._common = world.common_noise * self._rng.standard_normal(rollouts)
-        self._set: list[tuple[Floats, Floats, Floats]] = []
-
-    def history(self) -> tuple[Floats, Floats]:
-        """Buckets and errors of the stable version over the minutes before the rollout, healthy and summed."""
-        buckets, errors = np.zeros((self._n, 2, len(EDGES) + 1)), np.zeros((self._n, 2))
-        for _ in range(HISTORY_MINUTES):
-            minute = self._healthy(-1, np.zeros(self._n), np.zeros(self._n))
-            if self._scenario.shape:
-                self._scenario.shape(minute, self._draw)
-            count, failed = self._arm("stable", minute, np.ones(self._n))
-            buckets, errors = buckets + count, errors + failed
-        return buckets, errors
-
-    def minute(
-        self, number: int, weight: Floats, baseline: Floats, mirror: Floats, since_change: Floats, baking: Floats | None = None
-    ) -> Shown:
-        """The next minute, for which these weights were set. `baking`: minutes since promotion, below zero before."""
-        self._set.append((weight, baseline, mirror))
-        weight, baseline, mirror = self._set[max(0, len(self._set) - 1 - self._scenario.late)]
-        minute = self._healthy(number, weight, since_change)
-        minute.baking = np.full(self._n, -1.0) if baking is None else baking
-        for change in filter(None, (self._scenario.shape, self._scenario.change)):
-            change(minute, self._draw)
-        shares = {"stable": 1 - weight - baseline, "baseline": baseline, "canary": weight, "mirrored": mirror * (1 - weight - baseline)}
-        counts = {arm: self._arm(arm, minute, share) for arm, share in shares.items()}
-        up, answered = (np.broadcast_to(flag, (self._n,)) for flag in (minute.canary_up, minute.answered))
-        buckets = {arm: np.where(answered[:, None, None], count, 0.0) for arm, (count, _) in counts.items()}
-        errors = {arm: np.where(answered[:, None], failed, 0.0) for arm, (_, failed) in counts.items()}
-        for arm in CANARY:
-            buckets[arm] = np.where(up[:, None, None], buckets[arm], 0.0)
-            errors[arm] = np.where(up[:, None], errors[arm], 0.0)
-        return Shown(buckets, errors, answered, up)
-
-    def _healthy(self, number: int, weight: Floats, since_change: Floats) -> Minute:
-        world, rng = self._world, self._rng
-        self._common = 0.9 * self._common + math.sqrt(1 - 0.81) * world.common_noise * rng.standard_normal(self._n)
-        slow, errors, shares = {}, {}, {}
-        shape = 1 / world.error_variation**2
-        for arm in ARMS:
-            own = (world.large_arm_noise if arm == "stable" else world.small_arm_noise) * world.stress
-            slow[arm] = np.exp(self._common + own * rng.standard_normal(self._n))
-            errors[arm] = world.error_rate * np.ones(self._n)
-            shares[arm] = np.full(self._n, world.long_share)
-        minute = Minute(number, weight, since_change, slow, errors, shares, np.ones(self._n))
-        self._error_factor = {arm: rng.gamma(shape, 1 / shape, self._n) for arm in ARMS}
-        return minute
-
-    def _arm(self, arm: str, minute: Minute, share: Floats) -> tuple[Floats, Floats]:
-        world, rng = self._world, self._rng
-        buckets, errors = np.zeros((self._n, 2, len(EDGES) + 1)), np.zeros((self._n, 2))
-        if not share.any():
-            return buckets, errors
-        far, tail = np.broadcast_to(minute.far, (self._n,)), minute.tail.get(arm, 0.0)
-        logs = np.log(np.asarray(EDGES))
-        for kind, median in enumerate(world.medians):
-            part = minute.long_share[arm] if kind else 1 - minute.long_share[arm]
-            requests = rng.poisson(np.maximum(self._rate * 60 * minute.load * part * share, 0.0))
-            level = np.log(median * minute.slow[arm])[:, None]
-
-            def faster(factor: float, level: Floats = level) -> Floats:
-                return ndtr((logs - level - math.log(factor)) / world.spread)
-
-            body = (1 - tail) * faster(1.0) + (tail * faster(2.5) if tail else 0.0)
-            alike, place = minute.peak
-            if alike:
-                at = math.log(place) + np.log(minute.slow[arm])[:, None]
-                body = (1 - alike) * body + alike * ndtr((logs - at) / _PEAK_SPREAD)
-            below = (1 - far[:, None]) * body + far[:, None] * (faster(12.0) if far.any() else 0.0)
-            shares = np.diff(below, axis=1, prepend=0.0, append=1.0)
-            shares = np.maximum(shares, 0.0)
-            buckets[:, kind] = rng.multinomial(requests, shares / shares.sum(axis=1, keepdims=True))
-            rate = np.minimum(minute.error_rate[arm] * (self._error_factor[arm] if self._noisy(minute, arm) else 1.0), 1.0)
-            errors[:, kind] = rng.binomial(requests, rate)
-        return buckets, errors
-
-    def _noisy(self, minute: Minute, arm: str) -> bool:
-        """Rates of some per cent and more are the scenario's own; only rare errors vary from minute to minute."""
-        return float(minute.error_rate[arm].max()) < 0.02
