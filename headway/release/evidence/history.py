@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headway.problem import UserError
-from headway.release.backtest import History, PodHistory
+from headway.release.backtest.history import History, PodHistory
 from headway.release.evidence.reader import PrometheusEvidence
 from headway.release.evidence.reading import JudgedService
 

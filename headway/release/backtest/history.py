@@ -1,20 +1,17 @@
-"""What a release policy would have done on a service's own history: how often it had rolled back the version that was running, and how
-soon it had found that version slowed down or failing.
+"""A service's own history, divided into the arms of a release that never was.
 
 Pods of one version are divided into pseudo-arms, anew for each rehearsal; the gate sees their real counts, thinned to the weights it asks
 for. With a single pod the requests are divided instead, which hides how pods differ; `Backtest.pods` says which it was.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
-from scipy.stats import beta
 
-from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
+from headway.release.gate import Counts, Decision, Tick
 from headway.release.gate.tail import LatencyTail
 
 Floats = NDArray[np.float64]
@@ -48,6 +45,13 @@ class History:
     def ticks(self) -> int:
         return len(self.answered)
 
+    def rates(self) -> tuple[float, float, float]:
+        """Requests a second in its scraped ticks: the tenth, the half and nine tenths of them had at most so many."""
+        first = next(iter(self.edges))
+        a_tick = sum(pod.buckets[first].sum(axis=(1, 2)) for pod in self.pods.values())
+        low, middle, high = np.quantile(np.asarray(a_tick)[self.answered], (0.1, 0.5, 0.9)) / self.tick_seconds
+        return float(low), float(middle), float(high)
+
 
 @dataclass(frozen=True, kw_only=True)
 class RehearsedChange:
@@ -72,109 +76,14 @@ CHANGES = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class RehearsalOutcome:
-    """What became of the rehearsals of one change."""
+class HistoryTraffic:
+    """Implements `RehearsedTraffic`: divides pods into the pseudo-canary's and the rest, once a rehearsal, and thins their counts to the
+    weights asked for."""
 
-    change: str
-    rehearsals: int
-    rolled_back: int
-    promoted: int
-    undecided: int
-    minutes: float | None
-    """Median to the decision; None where there was none."""
-    exposure: float
-    """Mean, in minutes of full traffic that the changed arm answered before the decision."""
-    reasons: Mapping[str, int]
-
-    def interval(self) -> tuple[float, float]:
-        """95 % interval of the share that was rolled back (Clopper and Pearson)."""
-        low = beta.ppf(0.025, self.rolled_back, self.rehearsals - self.rolled_back + 1) if self.rolled_back else 0.0
-        high = beta.ppf(0.975, self.rolled_back + 1, self.rehearsals - self.rolled_back) if self.rolled_back < self.rehearsals else 1.0
-        return float(low), float(high)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Backtest:
-    """All outcomes, in the order of the changes."""
-
-    outcomes: tuple[RehearsalOutcome, ...]
-    pods: int
-    """How many there were to divide; 1: requests were divided instead."""
-    ticks: int
-    unanswered: int
-
-    def calibrated(self, promised: float) -> bool:
-        """Whether the unchanged version was not rolled back more often than `promised`, as far as so many rehearsals can tell."""
-        return all(outcome.interval()[0] <= promised for outcome in self.outcomes if outcome.change == CHANGES[0].name)
-
-
-def backtest(
-    history: History,
-    policy: GatePolicy,
-    *,
-    rehearsals: int,
-    longest_ticks: int,
-    rng: Generator,
-    changes: Sequence[RehearsedChange] = CHANGES,
-) -> Backtest:
-    """Rehearse a release `rehearsals` times for each change, from moments spread over the history, each for `longest_ticks` at most.
-
-    Raises ValueError where the history is shorter than one rehearsal.
-    """
-    last = history.ticks - longest_ticks
-    if last < LEARNT_TICKS:
-        raise ValueError(
-            f"{history.ticks} ticks of history. A rehearsal takes {LEARNT_TICKS + longest_ticks}. Take a longer history or shorter rehearsals"
-        )
-    quick = replace(policy, bake_ticks=1)
-    starts = np.linspace(LEARNT_TICKS, last, rehearsals).astype(int)
-    outcomes = tuple(_rehearse(history, quick, change, starts, longest_ticks, rng) for change in changes)
-    return Backtest(outcomes=outcomes, pods=len(history.pods), ticks=history.ticks, unanswered=int((~history.answered).sum()))
-
-
-def _rehearse(
-    history: History, policy: GatePolicy, change: RehearsedChange, starts: NDArray[np.int_], longest: int, rng: Generator
-) -> RehearsalOutcome:
-    n = len(starts)
-    arms = _Arms(history, n, rng)
-    gate = Gate(policy, history.edges, history.classes, shape=(n,), tick_seconds=history.tick_seconds)
-    gate.learn(arms.learnt(starts))
-    decision = gate.start()
-    decided, exposure = np.full(n, np.nan), np.zeros(n)
-    reasons: dict[str, int] = {}
-    for tick in range(longest):
-        before = decision.phase == Phase.RELEASING
-        seen, share = arms.tick(starts + tick, decision, change)
-        decision = gate.observe(seen)
-        exposure += np.where(before, share, 0.0) * history.tick_seconds / 60
-        now = before & (decision.phase != Phase.RELEASING)
-        decided[now] = tick + 1
-        for code in decision.reason[now & (decision.phase == Phase.ROLLED_BACK)]:
-            name = Reason(int(code)).name.lower()
-            reasons[name] = reasons.get(name, 0) + 1
-        if (decision.phase != Phase.RELEASING).all():
-            break
-    back = decision.phase == Phase.ROLLED_BACK
-    still = decision.phase == Phase.RELEASING
-    known = decided[~np.isnan(decided)]
-    return RehearsalOutcome(
-        change=change.name,
-        rehearsals=n,
-        rolled_back=int(back.sum()),
-        promoted=int((~back & ~still).sum()),
-        undecided=int(still.sum()),
-        minutes=float(np.median(known)) * history.tick_seconds / 60 if len(known) else None,
-        exposure=float(exposure.mean()),
-        reasons=dict(sorted(reasons.items())),
-    )
-
-
-class _Arms:
-    """Divides pods into the pseudo-canary's and the rest, once a rehearsal, and thins their counts to the weights asked for."""
-
-    def __init__(self, history: History, rehearsals: int, rng: Generator) -> None:
-        self._history, self._rng = history, rng
+    def __init__(self, history: History, change: RehearsedChange, starts: NDArray[np.int_], rng: Generator) -> None:
+        """`starts`: the tick of the history in which each rehearsal begins."""
+        self._history, self._change_to, self._starts, self._rng = history, change, starts, rng
+        rehearsals = self.rehearsals = len(starts)
         self._tails = {name: LatencyTail(ends) for name, ends in history.edges.items()}
         names = sorted(history.pods)
         self._alone = len(names) == 1
@@ -185,15 +94,28 @@ class _Arms:
             row[rng.permutation(len(names))[: len(names) // 2]] = True
         self._chosen = chosen.astype(np.float64)
 
-    def learnt(self, starts: NDArray[np.int_]) -> Counts:
+    @property
+    def edges(self) -> Mapping[str, Sequence[float]]:
+        return self._history.edges
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        return self._history.classes
+
+    @property
+    def tick_seconds(self) -> float:
+        return self._history.tick_seconds
+
+    def learnt(self) -> Counts:
         """The rest's counts before each rehearsal."""
-        windows = starts[:, None] + np.arange(-LEARNT_TICKS, 0)
+        windows = self._starts[:, None] + np.arange(-LEARNT_TICKS, 0)
         rest = 1.0 - self._chosen
         buckets = {key: np.einsum("rp,prtcb->rcb", rest, values[:, windows]) for key, values in self._buckets.items()}
         return Counts(buckets=buckets, errors=np.einsum("rp,prtc->rc", rest, self._errors[:, windows]))
 
-    def tick(self, at: NDArray[np.int_], decision: Decision, change: RehearsedChange) -> tuple[Tick, Floats]:
+    def tick(self, number: int, decision: Decision) -> tuple[Tick, Floats]:
         """What the gate would have seen, and the share of users' requests that the pseudo-canary answered."""
+        at = self._starts + number
         weight, baseline, mirror = decision.weight, decision.baseline_weight, decision.mirror
         mine, rest = self._sum(self._chosen, at), self._sum(1.0 - self._chosen, at)
         first = next(iter(self._buckets))
@@ -208,7 +130,7 @@ class _Arms:
         total = rest[0][first].sum(axis=(1, 2))
         wanted = np.where(weight > 0, weight * users, mirror * total)
         given = np.minimum(_ratio(wanted, available), 1.0)
-        changed = self._change(self._thin(mine, given), change)
+        changed = self._change(self._thin(mine, given), self._change_to)
         of_rest = np.clip(_ratio(baseline * users, total), 0.0, 1.0)
         twin = self._thin(rest, of_rest)
         stable = {key: rest[0][key] - twin[0][key] for key in rest[0]}, np.maximum(rest[1] - twin[1], 0.0)
@@ -269,8 +191,3 @@ def _counts(buckets: Mapping[str, Floats], errors: Floats) -> Counts:
 
 def _where(here: NDArray[np.bool_], counts: tuple[dict[str, Floats], Floats]) -> tuple[dict[str, Floats], Floats]:
     return {key: np.where(here[:, None, None], values, 0.0) for key, values in counts[0].items()}, np.where(here[:, None], counts[1], 0.0)
-
-
-def ticks_of(seconds: float, tick_seconds: float) -> int:
-    """Whole ticks, one at least."""
-    return max(1, math.ceil(seconds / tick_seconds))

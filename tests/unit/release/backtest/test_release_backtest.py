@@ -5,8 +5,12 @@ import dataclasses
 import numpy as np
 import pytest
 
-from headway.release.backtest import Backtest, History, PodHistory, RehearsalOutcome, RehearsedChange, backtest
+from headway.release.backtest.backtest import Backtest, backtest, relaxations, simulated
+from headway.release.backtest.history import History, PodHistory, RehearsedChange
+from headway.release.backtest.rehearsal import RehearsalOutcome
 from headway.release.gate import GatePolicy
+from headway.release.worlds.scenarios import SCENARIOS
+from headway.release.worlds.world import BASE
 
 EDGES = (25.0, 50.0, 100.0, 250.0, 500.0)
 SHARES = np.array([0.15, 0.3, 0.35, 0.17, 0.025, 0.005])
@@ -30,7 +34,7 @@ NOTHING = (RehearsedChange(name="none"),)
 
 
 def rehearsed(of=None, changes=NOTHING, policy=POLICY, **options):
-    asked = {"rehearsals": 30, "longest_ticks": 90, "rng": np.random.default_rng(7), **options}
+    asked = {"rehearsals": 30, "longest_ticks": 90, "seed": 7, **options}
     return backtest(of or history(), policy, changes=changes, **asked)
 
 
@@ -93,9 +97,63 @@ def test_a_history_shorter_than_a_rehearsal_is_refused():
         rehearsed(longest_ticks=120)
 
 
-@pytest.mark.parametrize(("rolled_back", "kept"), [(0, True), (5, True), (12, False)])
-def test_a_promise_counts_as_broken_when_chance_no_longer_explains_it(rolled_back, kept):
-    outcome = RehearsalOutcome(
-        change="none", rehearsals=200, rolled_back=rolled_back, promoted=0, undecided=0, minutes=None, exposure=0.0, reasons={}
+def outcome(rolled_back, healthy=True):
+    return RehearsalOutcome(
+        change="none",
+        healthy=healthy,
+        rehearsals=200,
+        rolled_back=rolled_back,
+        promoted=0,
+        undecided=0,
+        minutes=None,
+        minutes_p90=None,
+        minutes_spent=0.0,
+        exposure=0.0,
+        reasons={},
+        waited={},
     )
-    assert Backtest(outcomes=(outcome,), pods=2, ticks=9, unanswered=0).calibrated(0.01) is kept
+
+
+@pytest.mark.parametrize(("rolled_back", "healthy", "kept"), [(0, True, True), (5, True, True), (12, True, False), (200, False, True)])
+def test_a_promise_counts_as_broken_when_chance_no_longer_explains_it(rolled_back, healthy, kept):
+    found = Backtest(outcomes=(outcome(rolled_back, healthy),), relaxed=(), pods=2, ticks=9, unanswered=0)
+    assert found.calibrated(0.01) is kept
+
+
+def test_every_minute_of_a_release_is_waited_for_something():
+    found = rehearsed().outcomes[0]
+    assert sum(found.waited.values()) == pytest.approx(found.minutes_spent)
+    assert found.waited["ready"] == 2.0
+
+
+def test_a_step_that_must_last_is_what_a_busy_release_waits_for():
+    slow = dataclasses.replace(POLICY, step_ticks_at_least=10)
+    found = rehearsed(history(rate=9000), policy=slow)
+    assert max(found.outcomes[0].waited, key=lambda name: found.outcomes[0].waited[name]) == "step"
+    assert found.relaxed[0].field == "rollout.step_at_least"
+    assert found.relaxed[0].outcome.minutes_spent < found.outcomes[0].minutes_spent - 10
+
+
+def test_undecided_rehearsals_count_for_all_their_minutes():
+    blind = dataclasses.replace(history(), answered=np.zeros(120, dtype=bool))
+    found = rehearsed(blind).outcomes[0]
+    assert (found.minutes_spent, found.waited) == (90.0, {"data": 90.0})
+
+
+def test_only_what_can_ask_for_less_is_relaxed():
+    fields = [field for field, _, _ in relaxations(GatePolicy(step_ticks_at_least=1, weights=(0.25, 0.5), mirror=0.0), 60.0)]
+    assert fields == ["rollout.mirror", "rollout.tolerances.latency_unacceptable", "rollout.tolerances.error_unacceptable"]
+
+
+def test_a_history_says_how_busy_it_was():
+    low, middle, high = history(pods=2, rate=600).rates()
+    assert low < middle < high
+    assert middle == pytest.approx(20, rel=0.05)
+
+
+def test_a_simulated_world_shows_false_rollbacks_and_misses_of_a_policy():
+    chosen = [scenario for scenario in SCENARIOS if scenario.name in ("identical versions", "p99 +50 %", "p99 +10 %")]
+    found = simulated(BASE, GatePolicy(), rate=20.0, rehearsals=20, longest_ticks=90, seed=3, scenarios=chosen)
+    assert [(one.change, one.healthy, one.wrong) for one in found.outcomes] == [("identical versions", True, 0), ("p99 +50 %", False, 0)]
+    assert found.outcomes[0].promoted == 20
+    assert found.outcomes[1].exposure < 0.05
