@@ -1,6 +1,7 @@
 """Day two of an environment: what an upgrade touches and in which order, what a rename keeps, how everything goes."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -8,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from headway.contract.accelerators import INSTANCE_TYPES
+from headway.contract.arithmetic.cost import HOURS_A_MONTH
 from tests.environments.environments import Environment, Step, environment
 
 pytestmark = pytest.mark.needs("in-memory providers")
@@ -63,6 +66,16 @@ def test_an_environment_that_is_up_changes_nothing_when_it_is_brought_up_again(d
     dev.settings("creator_is_administrator: false", "creator_is_administrator: true")
     dev.preview()
     assert dev.changes() == [], "a cluster, and every node group with it, would be replaced for a flag that counts when it is made"
+
+
+def test_a_preview_ends_with_what_the_month_costs_before_and_after(dev: Environment) -> None:
+    dev.settings("min: 1, max: 2", "min: 1, max: 3")
+    code, said = dev.command("pulumi preview --stack dev-cluster")
+    (before, after), *others = re.findall(r'~ cost_a_month.at_most: "([0-9,]+) USD" => "([0-9,]+) USD"', said)
+    node = INSTANCE_TYPES["g6.4xlarge"].price.dollars * HOURS_A_MONTH
+    grown = int(after.replace(",", "")) - int(before.replace(",", ""))
+    assert (code, others) == (0, [])
+    assert 2 * node < grown < 2.2 * float(node), "a node with its disk in each of two zones"
 
 
 def test_a_new_ami_release_touches_node_groups_only_and_gpus_last(dev: Environment) -> None:

@@ -53,13 +53,15 @@ NEVER_COUNTED = ("requests to S3, SQS and KMS", "image scans", "volumes that ten
 
 @dataclass(frozen=True)
 class Item:
-    """One paid thing. `fewest` and `most` are how many there are; `month` is the price of one a month."""
+    """One paid thing. `fewest` and `most` are how many there are; `month` is the price of one a month, `dearest` of the one
+    that may come in its place."""
 
     what: str
     fewest: int
     most: int
     month: Money
     how: str
+    dearest: Money | None = None
 
     @property
     def least(self) -> Money:
@@ -67,7 +69,7 @@ class Item:
 
     @property
     def greatest(self) -> Money:
-        return Money(int(self.month) * self.most)
+        return Money(int(self.dearest or self.month) * self.most)
 
 
 @dataclass(frozen=True)
@@ -142,29 +144,36 @@ def _used(name: str, amount: Bytes) -> Item:
 
 def _nodes(found: BilledCluster) -> tuple[Item, ...]:
     system = found.system_pool
-    instance = INSTANCE_TYPES[system.instance_types[0]]
-    month = _together(_hours(instance.price.dollars), disk_month(system.disk))
-    items = [Item(f"{system.name} nodes", system.size.min, system.size.max, month, instance.name)]
+    items = [_node(f"{system.name} nodes", (system.size.min, system.size.max), system.instance_types, disk_month(system.disk))]
     for pool in sorted(found.pools, key=lambda pool: pool.name):
         items += _pool(pool)
     return tuple(items)
 
 
+def _node(what: str, size: tuple[int, int], types: Sequence[str], disk: Money, how: str = "", share: Decimal = Decimal(1)) -> Item:
+    """Nodes of the first type, or of the dearest one, for `share` of its price."""
+    first, dearest = types[0], max(types, key=lambda name: INSTANCE_TYPES[name].price)
+    month, greatest = (_together(_hours(INSTANCE_TYPES[name].price.dollars * share), disk) for name in (first, dearest))
+    others = f"; at most all {dearest}" if greatest > month else ""
+    return Item(what, *size, month, f"{first}{how}{others}", greatest)
+
+
 def _pool(pool: Pool) -> list[Item]:
-    hour, zones, disk = pool.instance_type.price.dollars, len(pool.zones), disk_month(pool.disk)
-    name = pool.instance_type.name
+    zones, disk, types = len(pool.zones), disk_month(pool.disk), pool.instance_types
     how = {
-        "block": f"{name}, at the on-demand price: a block is bought at its offer's",
-        "on_demand": name,
-        "reservation": f"{name}, reserved: paid though it stands idle",
-        "spot": f"{name}, spot, reckoned at {SPOT_DISCOUNT:%} of the price",
+        "block": ", at the on-demand price: a block is bought at its offer's",
+        "on_demand": "",
+        "reservation": ", reserved: paid though it stands idle",
+        "spot": f", spot, reckoned at {SPOT_DISCOUNT:%} of the price",
     }[pool.capacity.kind]
-    running = _hours(hour * SPOT_DISCOUNT if pool.capacity.kind == "spot" else hour)
-    items = [Item(f"{pool.name} nodes", pool.size.min * zones, pool.size.max * zones, _together(running, disk), how)]
+    share = SPOT_DISCOUNT if pool.capacity.kind == "spot" else Decimal(1)
+    items = [_node(f"{pool.name} nodes", (pool.size.min * zones, pool.size.max * zones), types, disk, how, share)]
     if pool.warm:
-        warm = pool.warm.size * zones
-        month = _together(running, disk) if pool.warm.state == "running" else disk
-        items.append(Item(f"{pool.name} warm nodes", warm, warm, month, f"{name}, {pool.warm.state}"))
+        what, number = f"{pool.name} warm nodes", pool.warm.size * zones
+        if pool.warm.state == "running":
+            items.append(_node(what, (number, number), types, disk, ", running", share))
+        else:
+            items.append(Item(what, number, number, disk, f"{types[0]}, {pool.warm.state}"))
     return items
 
 

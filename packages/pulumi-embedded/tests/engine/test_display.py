@@ -151,6 +151,12 @@ def test_outputs_show_what_was_added_removed_and_changed() -> None:
     assert "Outputs:" not in shown(after={"a": 1}, outputs=False)
 
 
+def test_an_output_that_is_a_map_shows_the_leaf_that_changed() -> None:
+    cost = {"at_least": "2,165 USD", "at_most": "6,102 USD", "prices": "list, of the region, of a day in the year"}
+    text = shown(before={"cost": cost}, after={"cost": {**cost, "at_most": "8,240 USD"}})
+    assert '  ~ cost.at_most: "6,102 USD" => "8,240 USD"' in text.splitlines()
+
+
 def test_a_failure_is_marked_at_its_resource_and_in_the_summary() -> None:
     text = shown(
         step(Op.SAME, GROUP, GROUP), events=lambda display: display.failed(UPDATE), outcome=OperationOutcome(error="boom", changes={})

@@ -13,7 +13,7 @@ from typing import Final
 from pulumi_embedded.engine.console import Console
 from pulumi_embedded.engine.model import Op, OperationOutcome, PolicyEvent, Severity, StepEvent
 from pulumi_embedded.engine.progress import PlainProgress, RunningStep, Snapshot, describe
-from pulumi_embedded.engine.property_diff import lines, printed, whole
+from pulumi_embedded.engine.property_diff import between, lines, printed, whole
 from pulumi_embedded.engine.style import SYMBOLS, WORDS, duration, shown_type
 from pulumi_embedded.engine.tree import TreeRow, render
 from pulumi_embedded.engine.values import Properties
@@ -211,14 +211,8 @@ class OperationDisplay:
     def _output_lines(self, before: Properties, after: Properties) -> list[str]:
         result: list[str] = []
         for key in sorted({*before, *after}):
-            if key not in after:
-                result.append(f"  - {key}: {printed(before[key])}")
-            elif key not in before:
-                result.append(f"  + {key}: {printed(after[key])}")
-            elif before[key] != after[key]:
-                result.append(f"  ~ {key}: {printed(before[key])} => {printed(after[key])}")
-            else:
-                result.append(f"    {key}: {printed(after[key])}")
+            changed = between({key: before[key]} if key in before else {}, {key: after[key]} if key in after else {})
+            result += [f"  {line}" for line in changed] or [f"    {key}: {printed(after[key])}"]
         return ["Outputs:", *result] if result else []
 
     def _counts(self, outcome: OperationOutcome) -> list[str]:

@@ -63,6 +63,11 @@ def lines(step: StepEvent, *, limit: int | None) -> list[str]:
     return result
 
 
+def between(old: Properties, new: Properties) -> list[str]:
+    """Every leaf at which two sets of properties differ."""
+    return [line for change in _compared((), old, new) for line in _line(change)]
+
+
 def whole(properties: Properties, op: Op) -> list[str]:
     """Every property of an object that is created or deleted, as indented YAML."""
     symbol = "-" if op in (Op.DELETE, Op.DELETE_REPLACED) else "+"
