@@ -58,7 +58,9 @@ def test_together_is_every_line_at_its_fewest_and_at_its_most() -> None:
     found = cluster_month(dev().billed)
     around = 73 + 32.85 + 3.65 + 8 * 7.3 + 4
     assert float(found.least.dollars) == pytest.approx(3 * 155.168 + around)
-    assert float(found.greatest.dollars) == pytest.approx(6 * 155.168 + 2 * 1015.936 + 4 * 436.3744 + around), "at most every node is a g6.4xlarge"
+    assert float(found.greatest.dollars) == pytest.approx(6 * 155.168 + 2 * 1015.936 + 4 * 436.3744 + around), (
+        "at most every node is a g6.4xlarge"
+    )
 
 
 @pytest.mark.parametrize(("nat", "gateways"), [("none", None), ("single", 1), ("per-zone", 2), ("regional", 2)])

@@ -182,13 +182,16 @@ def signals(figures: ReleaseFigures) -> dict[str, MeasuredSignal]:
 
 
 def nearest(figures: ReleaseFigures, decision: Mapping[str, Any]) -> str:
-    """The figures of the signal that is nearest to failing, such as `(errors: 0.98 % against 0.02 %, ...)`; empty where
-    none has any."""
+    """The figures of the signal that is nearest to failing, of several the one furthest from its proof, such as
+    `(errors: 0.98 % against 0.02 %, ...)`; empty where none has any."""
     known = signals(figures)
-    near = sorted(
-        (name for name in decision["signals"] if name in known and name != "share"),
-        key=lambda name: -reach(decision["signals"][name]["evidence"], decision["signals"][name]["bound"]),
-    )
+
+    def rank(name: str) -> tuple[float, float]:
+        signal = decision["signals"][name]
+        proven = 1.0 if signal["proof"] is None else reach(signal["proof"], signal["proof_bound"])
+        return -reach(signal["evidence"], signal["bound"]), proven
+
+    near = sorted((name for name in decision["signals"] if name in known and name != "share"), key=rank)
     return f"({known[near[0]].name}: {known[near[0]].text})" if near else ""
 
 

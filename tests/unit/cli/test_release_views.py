@@ -17,7 +17,7 @@ from headway.ledger.events import Event
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.rollout_state import RolloutState, fold
-from headway.release.report.measured import figures_of
+from headway.release.report.measured import figures_of, nearest
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import BAD, CHAIN, Scene
 
@@ -72,6 +72,13 @@ def test_a_log_names_the_figures_nearest_to_failing(
     told(view, ended[0], monkeypatch)
     (failed,) = [line for line in capsys.readouterr().out.splitlines() if " FAIL" in line]
     assert re.search(r"policy tolerates. \(latency: >500 ms against 45\d ms, limit 50\d ms, n 7\d,\d{3}\)$", failed)
+
+
+def test_where_nothing_speaks_against_a_version_the_least_proven_figures_are_named(ended: tuple[Scene, RolloutState]) -> None:
+    figures = figures_of(ended[0].ledger().read())
+    proven, open_yet = ({"evidence": 0.9, "bound": 400.0, "proof": proof, "proof_bound": 20.0} for proof in (900.0, 0.01))
+    assert nearest(figures, {"signals": {"errors": proven, "latency": open_yet}}).startswith("(latency: ")
+    assert nearest(figures, {"signals": {"errors": open_yet, "latency": proven}}).startswith("(errors: ")
 
 
 def test_status_as_data_holds_the_figures_as_numbers(ended: tuple[Scene, RolloutState]) -> None:
