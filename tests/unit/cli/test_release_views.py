@@ -74,7 +74,7 @@ def test_a_log_names_the_figures_nearest_to_failing(
     assert re.search(r"policy tolerates. \(latency: >500 ms against 45\d ms, limit 50\d ms, n 7\d,\d{3}\)$", failed)
 
 
-def test_where_nothing_speaks_against_a_version_the_least_proven_figures_are_named(ended: tuple[Scene, RolloutState]) -> None:
+def test_where_nothing_is_held_against_it_the_least_proven_figures_are_named(ended: tuple[Scene, RolloutState]) -> None:
     figures = figures_of(ended[0].ledger().read())
     proven, open_yet = ({"evidence": 0.9, "bound": 400.0, "proof": proof, "proof_bound": 20.0} for proof in (900.0, 0.01))
     assert nearest(figures, {"signals": {"errors": proven, "latency": open_yet}}).startswith("(latency: ")
