@@ -130,6 +130,7 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
         gateway_replicas=settings.gateway.replicas_min,
         batch_bucket=_batch_bucket(settings),
         artifact_cache=settings.loops.image is not None,
+        credentials=settings.environment != SANDBOX,
         runbooks=settings.observability.runbooks or RUNBOOKS,
         grafana=settings.observability.grafana,
         sts=_sts(settings) if settings.workload_identity is Binding.IRSA else None,

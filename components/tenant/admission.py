@@ -1,10 +1,13 @@
-"""The API server's own word on the pods of a tenant: their priority class is one of the tenant's, and a GPU's class,
-pool and accelerator belong together.
+"""The API server's own word on the pods of a tenant: their priority class is one of the tenant's, a GPU's class, pool
+and accelerator belong together, and who has the tenant's identity has its credentials too.
 
 Quotas count an accelerator by priority class (see `priority`), so a pod of an H100 pool under an L4 class would be
 counted as an L4; and a pod without a GPU under another's class would push others out. This ValidatingAdmissionPolicy
-refuses both, whoever made the pod. The trap: a policy matches pods, not the Deployments that make them; the refusal
-shows up as an event of the ReplicaSet.
+refuses both, whoever made the pod. The traps: a policy matches pods, not the Deployments that make them; the refusal
+shows up as an event of the ReplicaSet. And EKS writes credentials into a pod only while it is made, while an association
+takes effect some seconds after AWS has said that it is there (EKS API reference, CreatePodIdentityAssociation;
+terraform-aws-modules/terraform-aws-eks-pod-identity#8): a pod of those seconds would never read its model, however often
+it starts. Refused, it is made again within seconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,10 +22,14 @@ from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.wire import POOL
 
+_CONTAINERS = "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
 _ASKS_FOR_GPU = (
-    "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
-    ".exists(c, has(c.resources) && has(c.resources.limits) && c.resources.limits.exists(name, name.startsWith('nvidia.com/')))"
+    f"{_CONTAINERS}.exists(c, has(c.resources) && has(c.resources.limits) && "
+    "c.resources.limits.exists(name, name.startsWith('nvidia.com/')))"
 )
+CREDENTIALS = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_WEB_IDENTITY_TOKEN_FILE")
+"""What EKS's webhook writes into each container, by Pod Identity or by IRSA (aws/amazon-eks-pod-identity-webhook,
+pkg/handler/handler.go, `addEnvToContainer`)."""
 
 
 def pools_by_class(tenant: str, pools: Sequence[Pool]) -> dict[str, list[str]]:
@@ -38,8 +45,25 @@ def pools_by_class(tenant: str, pools: Sequence[Pool]) -> dict[str, list[str]]:
     return {name: sorted(names) for name, names in sorted(by_class.items())}
 
 
-def admission(tenant: str, pools: Sequence[Pool]) -> list[tuple[str, dict[str, Any]]]:
-    """(role, object): the policy and what binds it to the tenant's namespace."""
+def has_credentials(service_account: str) -> dict[str, str]:
+    """The validation that refuses a pod of `service_account` into which nobody has written credentials."""
+    written = f"c.env.exists(e, e.name in {list(CREDENTIALS)})"
+    return {
+        "expression": (
+            f"!has(object.spec.serviceAccountName) || object.spec.serviceAccountName != '{service_account}' || "
+            f"{_CONTAINERS}.exists(c, has(c.env) && {written})"
+        ),
+        "message": (
+            f"EKS has written no AWS credentials into this pod of the service account {service_account}. It could never read its model. Its "
+            "controller makes it again; if this lasts, see that the account has its Pod Identity association, or with IRSA its role annotation."
+        ),
+        "reason": "Forbidden",
+    }
+
+
+def admission(tenant: str, pools: Sequence[Pool], identity: str | None = None) -> list[tuple[str, dict[str, Any]]]:
+    """(role, object): the policy and what binds it to the tenant's namespace. `identity` is the service account whose pods
+    EKS gives credentials, None where nobody does."""
     name = physical("headway", tenant, "gpu-classes")
     found = labels("admission", tenant=tenant)
     allowed = _cel(pools_by_class(tenant, pools))
@@ -81,6 +105,7 @@ def admission(tenant: str, pools: Sequence[Pool]) -> list[tuple[str, dict[str, A
                 ),
                 "reason": "Forbidden",
             },
+            *([has_credentials(identity)] if identity else []),
         ],
     }
     binding = {"policyName": name, "validationActions": ["Deny"]}

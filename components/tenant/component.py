@@ -38,7 +38,7 @@ class TenantNamespace(pulumi.ComponentResource):
     def __init__(self, name: str, args: TenantNamespaceArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:tenant:Tenant", name, {}, opts)
         self._name, self._args = name, args
-        identity = self._create_identity()
+        self._identity = identity = self._create_identity()
         self.objects = self._create_objects(identity)
         self._create_budget()
         self._create_alarms()
@@ -47,11 +47,11 @@ class TenantNamespace(pulumi.ComponentResource):
 
     @property
     def foundation(self) -> list[pulumi.Resource]:
-        """What a model service needs before its first pod: the namespace with its identity, quotas, admission and
-        priority classes.
+        """What a model service needs before its first pod: the namespace with its identity, in Kubernetes and in AWS,
+        quotas, admission and priority classes.
         """
         needed = ("admission-binding", "identity", "limits", "namespace", "priority-", "quota")
-        return [resource for role, resource in sorted(self.objects.items()) if role.startswith(needed)]
+        return [self._identity, *(resource for role, resource in sorted(self.objects.items()) if role.startswith(needed))]
 
     def _create_identity(self) -> WorkloadIdentity:
         tenant = self._args.plan.tenant.name

@@ -67,7 +67,7 @@ class TenantPlan:
         inside += tenant_manifests(tenant.name, self.models)
         for role, body in (
             *inside,
-            *admission.admission(tenant.name, self.pools),
+            *admission.admission(tenant.name, self.pools, SERVICE_ACCOUNT if surroundings.credentials else None),
             *access.gateway_rules(tenant, self.models, surroundings),
         ):
             yield Manifest(role=role, body=body, after=("namespace",))

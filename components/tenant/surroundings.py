@@ -31,6 +31,8 @@ class Surroundings:
     """The tenant's own bucket for batch work, in which stores `batches://...` of contracts lie; None where it has none."""
     artifact_cache: bool = False
     """Whether nodes of latency pools keep artifacts for their pods (`components/platform/artifact_cache.py`)."""
+    credentials: bool = False
+    """Whether EKS writes credentials into pods. The sandbox has no such webhook."""
     sts: tuple[str, ...] | None = None
     """Ranges in which STS answers pods that bring their token to it (IRSA), none where it does so on the internet; None
     with Pod Identity.

@@ -12,7 +12,9 @@ from components.addons.prometheus import DASHBOARD_LABEL
 from components.labels import labels
 from components.nodes import gpu_node
 from components.platform import admission
-from components.tenant.manifests import TenantPlan
+from components.tenant.admission import CREDENTIALS
+from components.tenant.admission import admission as of_tenant
+from components.tenant.manifests import SERVICE_ACCOUNT, TenantPlan
 from headway.contract.accelerators import INSTANCE_TYPES
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
@@ -243,6 +245,34 @@ def test_no_pod_of_a_tenant_pushes_out_what_is_not_the_tenants(served: ControlPl
     for amounts in body["spec"]["containers"][0]["resources"].values():
         amounts.pop("nvidia.com/gpu", None)  # requests and limits may be one
     assert "is not one of tenant vision" in refusal(served, body)
+
+
+@pytest.mark.parametrize("written", CREDENTIALS)
+def test_a_pod_of_the_models_is_made_only_with_credentials(served: ControlPlane, written: str) -> None:
+    where = f"given-{CREDENTIALS.index(written)}"
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": SERVICE_ACCOUNT, "namespace": where}}
+    apply(served, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": where}})
+    for body in (account, *(body for _, body in of_tenant(where, POOLS, SERVICE_ACCOUNT))):
+        apply(served, body)
+    body = pod("", "l4", 0)
+    body["metadata"]["namespace"] = where
+    body["spec"] |= {"serviceAccountName": SERVICE_ACCOUNT}
+    (container,) = body["spec"]["containers"]
+    container["resources"] = {}
+
+    def refused() -> str:
+        try:
+            served.resource(body).create(body=body, namespace=where, query_params=[("dryRun", "All")])
+        except ApiException as error:
+            return str(error.body)
+        return ""
+
+    # A new policy takes effect a moment after it is there.
+    assert "EKS has written no AWS credentials into this pod" in eventually(refused)
+    container["env"] = [{"name": written, "value": "somewhere"}]
+    assert refused() == ""
+    container["env"], body["spec"]["serviceAccountName"] = [], "default"
+    assert refused() == "", "another account has no credentials that it could wait for"
 
 
 def test_a_mig_profile_that_the_contract_does_not_name_is_granted_nothing(served: ControlPlane) -> None:

@@ -149,6 +149,13 @@ def test_a_server_waits_for_quota_identity_and_admission_of_its_tenant() -> None
     assert {"assist-namespace", "assist-quota", "assist-identity", "assist-admission-binding"} <= needed
 
 
+def test_no_pod_of_a_model_is_made_before_its_role_is_bound_to_it() -> None:
+    found = run("assist")
+    made = [r for r in found.registrations if r.type == "kubernetes:apps/v1:Deployment"]
+    bound = {r.urn for r in found.registrations if r.name.startswith("assist-models-") and r.type.startswith("aws:")}
+    assert bound and made and all(bound <= r.depends_on for r in made), "EKS gives credentials to a pod while it is made, or never"
+
+
 def test_the_tenants_identity_reads_its_own_prefix_and_nothing_else() -> None:
     (policy,) = [r for r in run("vision").of_type("aws:iam/rolePolicy:RolePolicy") if r.name.endswith("artifacts")]
     statement = yaml.safe_load(policy.inputs["policy"])["Statement"]

@@ -2,6 +2,7 @@
 tests/cluster.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -204,6 +205,17 @@ def test_a_pool_takes_classes_of_its_accelerator_and_batch_keeps_to_its_pools() 
     assert table["headway-vision-latency-l4"] == ["l4", "l4-dense", "l4-mps", "l4-slice"]
     assert table["headway-vision-throughput-h100"] == ["h100", "h100-mig"]
     assert "headway-vision-latency-h200" not in table
+
+
+def test_a_pod_without_credentials_is_refused_where_somebody_gives_them() -> None:
+    def said(**known: Any) -> str:
+        surroundings = replace(SURROUNDINGS, **known)
+        plan = TenantPlan(tenant=tenant("vision"), models=(), pools=POOLS, surroundings=surroundings)
+        (policy,) = [m.body for m in plan.manifests() if m.role == "admission"]
+        return str(policy["spec"]["validations"])
+
+    assert "AWS_CONTAINER_CREDENTIALS_FULL_URI" in said(credentials=True)
+    assert "AWS_CONTAINER_CREDENTIALS_FULL_URI" not in said(credentials=False), "the sandbox's pods would all be refused"
 
 
 def test_an_alert_tells_a_tenant_that_exceeds_its_token_quota() -> None:
