@@ -27,6 +27,7 @@ _ONLINE = (
     "identity",
     "administrator",
     "service-linked-roles",
+    "zones",
     "quotas",
     "offerings",
     "add-on-versions",

@@ -8,6 +8,7 @@ from headway.contract.pool_parts import CapacityBlock, Reservation
 from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
 from headway.doctor.endpoints import EndpointFacts, judge_endpoints
 from headway.doctor.quotas import ServiceQuota, judge_quotas
+from headway.doctor.zones import judge_zones
 from headway.problem import Problem, ProblemLevel
 
 SCALING_ROLE, SPOT_ROLE = "AWSServiceRoleForAutoScaling", "AWSServiceRoleForEC2Spot"
@@ -57,6 +58,8 @@ class AccountFacts:
     caller: Caller | Unanswered
     roles: frozenset[str] | Unanswered
     """Service-linked roles that exist, of those that the environment needs."""
+    zones: Mapping[str, str] | Unanswered
+    """Ids of the zones that the account can use, by name."""
     quotas: Mapping[str, ServiceQuota] | Unanswered
     """By quota code."""
     offerings: Mapping[str, frozenset[str]] | Unanswered
@@ -85,6 +88,7 @@ def judge(
         _identity(layer, facts.caller),
         _administrator(layer, facts.caller, GENERATED if generated else {}),
         _roles(layer, facts.roles),
+        judge_zones(layer, facts.zones),
         judge_quotas(layer, facts.quotas),
         _offerings(layer, facts.offerings),
         _addons(facts.addons, _installed(layer, addons), kubernetes),

@@ -20,9 +20,10 @@ T = TypeVar("T")
 def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clients: Clients, environment: str = "") -> AccountFacts:
     """Everything at once; a question that is refused or not answered says why. What is tagged with `environment` is its own, and
     not in others' use."""
-    with ThreadPoolExecutor(max_workers=7, thread_name_prefix="doctor") as pool:
+    with ThreadPoolExecutor(max_workers=8, thread_name_prefix="doctor") as pool:
         caller = pool.submit(_answer, lambda: _caller(clients))
         roles = pool.submit(_answer, lambda: _roles(layer, clients))
+        zones = pool.submit(_answer, lambda: _zones(clients))
         quotas = pool.submit(_answer, lambda: _quotas(layer, clients, environment))
         offerings = pool.submit(_answer, lambda: _offerings(layer, clients))
         offered = pool.submit(_answer, lambda: _addons(addons, kubernetes, clients))
@@ -31,6 +32,7 @@ def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clie
         return AccountFacts(
             caller=caller.result(),
             roles=roles.result(),
+            zones=zones.result(),
             quotas=quotas.result(),
             offerings=offerings.result(),
             addons=offered.result(),
@@ -67,6 +69,11 @@ def _roles(layer: Described, clients: Clients) -> frozenset[str]:
             continue
         there.add(name)
     return frozenset(there)
+
+
+def _zones(clients: Clients) -> Mapping[str, str]:
+    asked = {"Filters": [{"Name": "state", "Values": ["available"]}, {"Name": "zone-type", "Values": ["availability-zone"]}]}
+    return {each["ZoneName"]: each["ZoneId"] for each in clients("ec2").describe_availability_zones(**asked)["AvailabilityZones"]}
 
 
 def _quotas(layer: Described, clients: Clients, environment: str) -> Mapping[str, ServiceQuota]:

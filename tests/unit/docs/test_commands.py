@@ -123,3 +123,10 @@ def test_a_dry_run_finds_what_a_command_of_a_runbook_lacks(words: str, said: str
 def test_a_dry_run_finds_what_is_wrong(line: str, said: str | None) -> None:
     found = dry_runs.wrong_in(line)
     assert found is None if said is None else said in (found or "")
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "nslookup" in text(page)])
+def test_busybox_is_asked_for_whole_names(page: str) -> None:
+    """It tries no search domain for a name with a dot in it (busybox 1.30 and later, networking/nslookup.c, `add_query_with_search`)."""
+    asked = [line.split()[-1] for line in commands(page) if "nslookup" in line]
+    assert asked and all(name.endswith(".svc.cluster.local") for name in asked), "a name server that is well would seem broken"

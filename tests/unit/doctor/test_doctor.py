@@ -43,6 +43,7 @@ LAYER = layer()
 WELL = AccountFacts(
     caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/headway-deploy/me"),
     roles=frozenset({SCALING_ROLE, SPOT_ROLE}),
+    zones={zone: f"usw2-az{number}" for number, zone in enumerate(LAYER.zones, 1)},
     quotas={
         **{need.code: ServiceQuota("Running instances", need.vcpus) for need in needs(LAYER)},
         ADDRESSES: ServiceQuota("EC2-VPC Elastic IPs", 5, 4),
@@ -84,6 +85,12 @@ def test_an_account_that_has_everything_has_no_problem() -> None:
         ),
         ("administrator", {"caller": Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me")}, "user/me is not among the cluster's admin"),
         ("service-linked-roles", {"roles": frozenset[str]()}, "The account has no role AWSServiceRoleForAutoScaling"),
+        ("zones", {"zones": {LAYER.zones[0]: "usw2-az1"}}, f"The account has no zone {LAYER.zones[1]}"),
+        (
+            "zones",
+            {"zones": {LAYER.zones[0]: "usw2-az1", LAYER.zones[1]: "use1-az3"}},
+            f"EKS makes no control plane in {LAYER.zones[1]}, which is use1-az3",
+        ),
         (
             "quotas",
             {"quotas": {"L-DB2E81BA": ServiceQuota("Running On-Demand G and VT instances", 8)}},
@@ -346,6 +353,11 @@ def test_one_refusal_hides_no_other_answer() -> None:
     assert facts.roles == frozenset()
 
 
+def test_zones_are_read_with_the_ids_that_mean_the_same_in_every_account() -> None:
+    facts = asked(ec2=[("describe_availability_zones", {"AvailabilityZones": [{"ZoneName": "us-west-2a", "ZoneId": "usw2-az2"}]})])
+    assert facts.zones == {"us-west-2a": "usw2-az2"}
+
+
 def test_offerings_are_read_by_zone() -> None:
     offered = [{"InstanceType": "m7i.xlarge", "LocationType": "availability-zone", "Location": LAYER.zones[0]}]
     both = [("describe_instance_type_offerings", {"InstanceTypeOfferings": offered})]
@@ -385,6 +397,6 @@ def test_without_credentials_nothing_of_the_account_is_concluded(tmp_path: Path)
     ended = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
     assert ended.returncode == Exit.REFUSED, ended.stderr
     assert (
-        "? identity, administrator, service-linked-roles, quotas, offerings, add-on-versions, endpoints: Not checked: there are no AWS"
+        "? identity, administrator, service-linked-roles, zones, quotas, offerings, add-on-versions, endpoints: Not checked: there are no AWS"
         in ended.stdout
     )
