@@ -19,6 +19,9 @@ from pulumi.runtime import config as pulumi_config
 from pydantic import ValidationError
 
 from components.identity import Binding
+from components.naming import cluster_name
+from components.storage.registry import CACHE_LIMIT, cache_prefix
+from components.versions import CACHED_REGISTRIES
 from headway.contract.part import Name, Part
 from headway.contract.pool import Pool, SystemPool
 from headway.problem import Problem, problem
@@ -103,6 +106,16 @@ class ClusterSettings(Part):
     """How every pod of the environment that asks AWS gets its role."""
 
     def violations(self) -> Iterator[Problem]:
+        longest = max((cache_prefix(cluster_name(self.environment), upstream) for upstream in CACHED_REGISTRIES), key=len)
+        if len(longest) > CACHE_LIMIT:
+            yield Problem(
+                rule="environment-names-caches",
+                path=("environment",),
+                value=self.environment,
+                fact=f"it would call a cache of ECR {longest}, of {len(longest)} characters, and ECR takes {CACHE_LIMIT}",
+                consequence="ECR refuses the cache after half the layer has been created",
+                remedy=f"Choose a name of at most {len(self.environment) - len(longest) + CACHE_LIMIT} characters",
+            )
         yield from endpoint_problems(self.network, self.workload_identity)
         yield from pool_problems(self.network.zones, ((("system_pool",), self.system_pool),))
         yield from pool_problems(self.network.zones, tuple((("pools", n), pool) for n, pool in enumerate(self.pools)))

@@ -12,6 +12,9 @@ import pulumi_aws as aws
 
 from components.versions import CACHED_REGISTRIES
 
+CACHE_LIMIT = 30
+"""Characters of a pull-through cache's prefix (ECR API reference, CreatePullThroughCacheRule)."""
+
 UNTAGGED_DAYS = 14
 """An untagged image is what a replaced tag or a failed multi-architecture push leaves behind."""
 
@@ -51,7 +54,7 @@ class ImageRegistry(pulumi.ComponentResource):
             aws.ecr.LifecyclePolicy(f"{name}-{role}-tidy", repository=repository.name, policy=json.dumps(tidy()), opts=child)
             self.urls[short] = repository.repository_url
         for upstream, url in sorted(CACHED_REGISTRIES.items()):
-            prefix = f"{args.cluster_name}-{upstream}"
+            prefix = cache_prefix(args.cluster_name, upstream)
             template = aws.ecr.RepositoryCreationTemplate(
                 f"{name}-{upstream}-template",
                 prefix=prefix,
@@ -70,6 +73,13 @@ class ImageRegistry(pulumi.ComponentResource):
                 opts=pulumi.ResourceOptions(parent=self, depends_on=[template]),
             )
         self.register_outputs({"urls": self.urls})
+
+
+def cache_prefix(cluster_name: str, upstream: str) -> str:
+    """Below which repositories lie that cache `upstream`, by its short name. Never cut: nodes may fill what begins with
+    their cluster's name.
+    """
+    return f"{cluster_name}-{upstream}"
 
 
 def tidy() -> dict[str, object]:

@@ -49,6 +49,13 @@ def test_the_name_of_a_stack_says_its_layer() -> None:
     assert (tenant.environment, tenant.tenant) == ("sandbox", "vision")
 
 
+def test_an_environments_name_leaves_room_for_the_names_of_its_caches() -> None:
+    assert isinstance(load("performance-cluster", raw(cluster())), ClusterSettings)
+    found = str(refused(cluster(), "preproduction-cluster"))
+    assert "headway-preproduction-ecr-public, of 32 characters" in found
+    assert "at most 11 characters" in found
+
+
 def test_lower_layers_read_account_and_pools_where_the_cluster_states_them() -> None:
     above = load("sandbox-cluster", config_of("sandbox-cluster"))
     below = load("sandbox-vision", config_of("sandbox-vision"))
