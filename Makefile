@@ -10,7 +10,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -63,6 +63,9 @@ servers: .venv/.ready  ## build every server of the sandbox and of its tests ahe
 
 demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: two tenants under load, a good release and three bad ones
 	@$(BIN)/python -m sandbox.traffic.demo
+
+demo-traffic: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## only its two tenants under load, for releases of your own and rehearsals
+	@$(BIN)/python -m sandbox.traffic.demo --traffic-only
 
 demo-down: .venv/.ready  ## stop every process of the demonstration
 	@$(BIN)/python -c 'from pathlib import Path; from sandbox.layout import Layout; from sandbox.traffic import demo; demo.stop(demo.layout_of(Path.cwd()))'

@@ -38,7 +38,8 @@ from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.node.container_process import group
 from sandbox.traffic.profile import SERVED
-from sandbox.traffic.release_trials import CHAIN, HELD_SECONDS, ReleaseTrials, SteadyLoad, TrialResult, layout_of
+from sandbox.traffic.release_trials import CHAIN, HELD_SECONDS, ReleaseTrials, TrialResult, layout_of
+from sandbox.traffic.steady_load import SteadyLoad
 
 PROJECT = Path(__file__).parents[1]
 SPEED = 15.0

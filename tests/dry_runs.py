@@ -55,7 +55,9 @@ AWS_CLI_ONLY: Mapping[str, frozenset[str]] = {
 AWS_CLI_GLOBAL = frozenset({"--output", "--profile", "--query", "--region"})
 AWS_CLI_SERVICES = {"s3api": "s3"}
 """Names that the AWS CLI has of its own for a service."""
-TAKEN = frozenset({"cat", "curl", "eval", "export", "grep", "jq", "mkdir", "pip", "pre-commit", "pytest", "python", "sort", "zcat"})
+TAKEN = frozenset(
+    {"cat", "cd", "curl", "eval", "export", "grep", "jq", "mkdir", "pip", "pre-commit", "pytest", "python", "sed", "sort", "zcat"}
+)
 """Programs and builtins that every machine has or this checkout installs; their words are the shell's affair."""
 
 

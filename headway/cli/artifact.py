@@ -60,6 +60,7 @@ def push(
         str | None, typer.Option("--bucket", help="The environment's artifact bucket; asked of its cluster stack otherwise.")
     ] = None,
     md5: Annotated[bool, typer.Option("--md5", help="add MD5s to what is printed, as `describe` does")] = False,
+    write: Annotated[bool, typer.Option("--write", help="Write the section into the model's contract instead of printing it.")] = False,
     project: ProjectOption = None,
 ) -> None:
     """Upload FOLDER to the environment's artifact bucket, and print the `artifact` section of the contract.
@@ -68,14 +69,22 @@ def push(
     on where it ended. Each object is compared with the SHA-256 that S3 reports. Exit codes: 0 all is there, 1 refused, 2 wrong use,
     3 S3 cannot be used.
     """
-    from headway.cli.artifact_push import place_of, push_all
+    from headway.cli.artifact_push import contract_of, place_of, push_all
+    from headway.contract.reading.artifact_section import with_artifact
 
     place = place_of(version, to_write(environment, project), bucket, project)
     lines = described(folder, md5)
-    push_all(place, folder, "\n".join(lines))
     tenant, model, number = version.split("/")
+    uri = f"artifacts://{tenant}/{model}/{number}/"
+    contract = contract_of(version, project) if write else None
+    text = with_artifact(contract.read_text(encoding="utf-8"), uri, number, lines) if contract else None
+    push_all(place, folder, "\n".join(lines))
+    if contract and text:
+        contract.write_text(text, encoding="utf-8")
+        typer.echo(f"{contract}: artifact is now version {number}; `headway check` says whether it fits.")
+        return
     typer.echo("artifact:")
-    typer.echo(f"  uri: artifacts://{tenant}/{model}/{number}/")
+    typer.echo(f"  uri: {uri}")
     typer.echo(f'  version: "{number}"')
     typer.echo(f'  registry: {{system: mlflow, model: {model}, version: "{number}"}}    # replace')
     typer.echo("\n".join(f"  {line}" for line in lines))

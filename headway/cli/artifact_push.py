@@ -37,6 +37,17 @@ def place_of(version: str, environment: str, bucket: str | None, project: Path |
     return ArtifactPrefix(client=client, bucket=bucket or here.artifact_bucket, prefix=f"{tenant}/{model}/{number}/")
 
 
+def contract_of(version: str, project: Path | None) -> Path:
+    """The contract of the model of TENANT/MODEL/VERSION. Raises UserError where there is none."""
+    tenant, model, _ = _parts(version)
+    found = find(project) / "tenants" / tenant / f"{model}.yaml"
+    if not found.is_file():
+        raise UserError(
+            f"There is no contract {found} to write into.", "Nothing was uploaded.", f"`headway new model {tenant} {model}` makes one."
+        )
+    return found
+
+
 def push_all(place: ArtifactPrefix, folder: Path, listing: str) -> None:
     """Have every file of `folder` in the bucket, as `listing` describes it. Raises UserError; what is other there is told
     before anything is sent."""

@@ -178,16 +178,29 @@ def build(
         ensure_toolchain(_layout(project), progress, names)
 
 
-@app.command(epilog=for_example('eval "$(headway sandbox env)"'))
-def env(project: ProjectOption = None) -> None:
+@app.command(epilog=for_example('eval "$(headway sandbox env)"', 'eval "$(headway sandbox env --demo)"'))
+def env(
+    project: ProjectOption = None,
+    demo: Annotated[bool, typer.Option("--demo", help="Of the demonstration (`make demo-traffic`) instead.")] = False,
+) -> None:
     """Print the environment variables that point `headway`, `pulumi` and Kubernetes clients at the sandbox; use it with `eval`."""
     from sandbox.session import prepare
 
-    layout = _layout(project)
+    layout = _demonstration(_layout(project)) if demo else _layout(project)
     prepare(layout)
     for name, value in sorted(layout.shell_environment().items()):
         typer.echo(f"export {name}={shlex.quote(value)}")
-    typer.echo(f'export PATH={shlex.quote(str(layout.bin))}:"$PATH"')
+    programs = f"{shlex.quote(str(layout.bin))}:{shlex.quote(str(layout.project / '.venv' / 'bin'))}"
+    typer.echo(f'export PATH={programs}:"$PATH"')
+
+
+def _demonstration(own: "Layout") -> "Layout":
+    from sandbox.traffic.release_trials import layout_of
+
+    found = layout_of(own.project)
+    if not found.cluster.exists():
+        raise UserError(f"No demonstration runs in {own.project}.", "There is nothing to point at.", "Start it with `make demo-traffic`.")
+    return found
 
 
 def _adopt(layout: "Layout") -> None:

@@ -1,6 +1,6 @@
 """The demonstration: two tenants under load, a good release promoted, three bad ones caught, each with its report.
 
-`python -m sandbox.traffic.demo [--speed N] [RELEASE ...]`, or `make demo`. Minutes of a rollout pass `--speed` times as
+`python -m sandbox.traffic.demo [--speed N] [--traffic-only] [RELEASE ...]`, or `make demo`, `make demo-traffic`. Minutes of a rollout pass `--speed` times as
 fast, which the ledger and every report say; the gate is the one of production and needs the same evidence. Interrupted,
 it ends all that it started. A faster clock gives each tick fewer requests, not the gate less proof, so the load is what
 decides how long a release takes.
@@ -22,11 +22,16 @@ from types import FrameType
 from headway.problem import UserError
 from sandbox.cluster.locks import exclusive
 from sandbox.layout import Layout
-from sandbox.traffic import command_records
-from sandbox.traffic.release_trials import BEFORE_TRAFFIC, CHAIN, ReleaseTrials, SteadyLoad, TrialResult, layout_of, stop
+from sandbox.progress import Silent
+from sandbox.traffic import command_records, load_process, workspace
+from sandbox.traffic.release_trials import BEFORE_TRAFFIC, CHAIN, ReleaseTrials, TrialResult, layout_of, stop
+from sandbox.traffic.steady_load import RATES, SteadyLoad
 
 SPEED = 15.0
 LOG_COLUMNS = 140
+PAGE = "docs/guide/own-release.md"
+FIRST_LINES = ('eval "$(.venv/bin/headway sandbox env --demo)"', "cd .headway/demo/checkout", "headway status -e sandbox")
+"""What a person types first; the page has the same."""
 INTERRUPTED = 130
 """Exit code of a program that Ctrl-C has ended, as shells count it."""
 
@@ -68,12 +73,13 @@ STORY = ("identical", "wrong", "errors", "dead")
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make demo", description="Serve real traffic, promote a good release, and catch three bad ones.")
     parser.add_argument("--speed", type=float, default=SPEED, help="by which factor the minutes of a rollout pass faster")
+    parser.add_argument("--traffic-only", action="store_true", help="keep the load up and release nothing: that is yours to do")
     parser.add_argument("releases", nargs="*", help="the releases of the classifier to try; without any, those of the demonstration")
     given = parser.parse_args(arguments)
     unknown = sorted(set(given.releases) - set(WANTED))
     if unknown:
         parser.error(f"the classifier has no release {', '.join(unknown)}; choose from {', '.join(WANTED)}")
-    checkout = Path(__file__).parents[2]
+    checkout = Path(__file__).resolve().parents[2]  # not the workspace, whose sandbox/ is a link
     layout = layout_of(checkout)
     stop_on_signals()
     try:
@@ -81,7 +87,8 @@ def main(arguments: Sequence[str]) -> int:
             try:
                 forget(layout)
                 command_records.record(layout, os.getpid())
-                return demonstrate(ReleaseTrials.of(checkout, layout, given.speed), tuple(given.releases) or STORY)
+                trials = ReleaseTrials.of(checkout, layout, given.speed)
+                return keep_traffic(trials) if given.traffic_only else demonstrate(trials, tuple(given.releases) or STORY)
             except KeyboardInterrupt:
                 _say("Interrupted: stopping everything that was started")
                 stop(layout)
@@ -142,6 +149,22 @@ def demonstrate(trials: ReleaseTrials, story: Sequence[str]) -> int:
     return 0 if all(WANTED[each.release].met(each) for each in ended) else 1
 
 
+def keep_traffic(trials: ReleaseTrials) -> int:
+    """Bring the tenants up with their load in a process that stays, and say where to go on."""
+    _say("Starting two tenants, served by Triton behind Envoy and measured by Prometheus")
+    workspace.lay_out_model(trials.layout.project, trials.artifacts)
+    if not trials.up():
+        return 1
+    load_process.start(trials.layout, Silent())
+    trials.measured()
+    rates = ", ".join(f"{rate:g} requests a second to {model}" for model, rate in RATES.items())
+    _say(f"Users ask without a break: {rates}. Release something yourself, as {PAGE} says:")
+    for line in FIRST_LINES:
+        _print("    ", line)
+    _line("`make demo-down` ends everything.")
+    return 0
+
+
 def _release(trials: ReleaseTrials, loads: SteadyLoad, name: str) -> TrialResult:
     _say(f"Releasing {name} of {CHAIN}, which should be {WANTED[name]}. The minutes of a rollout pass {trials.speed:g} times as fast")
     return trials.release(name, loads.tallies["classifier"])
@@ -169,6 +192,7 @@ def _summary(
         _line(f"{model}: {sent} requests of users, {lost} lost, p99 {tally.quantile(0.99) * 1000:.0f} ms")
     _line(f"The control plane, Prometheus, the proxies and the pods use {trials.memory() / 2**30:.1f} GiB of memory.")
     _line("Everything still runs, so that you can look at it (docs/guide/traffic.md). Stop it with `make demo-down`.")
+    _line(f"Release something yourself: {PAGE}.")
 
 
 def _place(where: str) -> str:

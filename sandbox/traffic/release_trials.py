@@ -1,17 +1,14 @@
 """Where releases are tried on real traffic: a workspace that is up, its tenants under steady load, and the ledger that
 says what became of it.
 
-Works by the commands that people use (`headway sandbox up`, `headway release start`), on a copy of the checkout. The
-load is open loop and runs in a thread of this process. A release's own process is a child of this one; whoever stops
-must end it first, or it goes on without its cluster.
+Works by the commands that people use (`headway sandbox up`, `headway release start`), on a copy of the checkout. A
+release's own process is a child of this one; whoever stops must end it first, or it goes on without its cluster.
 """
 
-import asyncio
 import contextlib
 import json
 import os
 import subprocess
-import threading
 import time
 import urllib.parse
 import urllib.request
@@ -20,8 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
-
-import yaml
 
 from headway.environment.checkout import ENVIRONMENT_VARIABLE
 from headway.ledger.chain import Ledger
@@ -32,20 +27,17 @@ from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.rollout_state import RolloutState, fold
-from headway.wire import RELEASE_HEADER
 from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
 from sandbox.plan import ENVIRONMENT
 from sandbox.progress import Silent
 from sandbox.traffic import command_records, profile, servers, workspace
-from sandbox.traffic.load import LoadClient, LoadRequest, LoadTally, run
-from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.load import LoadTally
 from sandbox.traffic.node.container_process import group
-from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
+from sandbox.traffic.profile import ModelArtifacts
+from sandbox.traffic.steady_load import SteadyLoad
 
-RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0}
-"""Requests a second of each model's steady load: golden requests in turn, one caller."""
 CHAIN = "quality/classifier"
 """Whose releases are tried."""
 BEFORE_TRAFFIC = "before traffic"
@@ -53,10 +45,9 @@ HELD_SECONDS = 720.0
 """How long a release may take: one that is good is promoted in less than half of it, and a held one waits for a person,
 who is not there."""
 _MEASURED = 'count_over_time(istio_requests_total{reporter="destination",destination_workload=~"classifier.*"}[30s]) >= 5'
-_TOKEN_SECONDS = 24 * 3600.0
-_LOAD_SECONDS = 24 * 3600.0
-_END_SECONDS = 20.0
 _BACK = "rolled back"
+_WITHIN = ("demo", "state")
+"""How the path of a workspace's state ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,48 +71,6 @@ class TrialResult:
     """Among the service's releases, from 1."""
     gate: str = ""
     """Which gate decided it."""
-
-
-@dataclass
-class SteadyLoad:
-    """Steady load on every served model, from a thread of its own."""
-
-    layout: Layout
-    artifacts: ModelArtifacts
-    rates: Mapping[str, float] = field(default_factory=lambda: RATES)
-    tallies: Mapping[str, LoadTally] = field(default_factory=lambda: {each.model: LoadTally(RELEASE_HEADER) for each in SERVED})
-    _stopped: threading.Event = field(default_factory=threading.Event)
-    _thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join(timeout=_END_SECONDS)
-
-    async def _run(self) -> None:
-        port = servers.addresses(Supervisor(self.layout)).gateway
-        tasks = [
-            asyncio.create_task(
-                run(
-                    LoadClient(port),
-                    requests(self.layout, self.artifacts, each),
-                    self.rates[each.model],
-                    _LOAD_SECONDS,
-                    seed,
-                    self.tallies[each.model],
-                )
-            )
-            for seed, each in enumerate(SERVED)
-        ]
-        while not self._stopped.is_set():
-            await asyncio.sleep(0.2)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 @dataclass
@@ -290,19 +239,9 @@ def stop(layout: Layout) -> None:
 
 
 def layout_of(checkout: Path) -> Layout:
-    """Where the workspace of a checkout lives: beside the sandbox's own state, and none of it."""
+    """Where the workspace of a checkout lives: beside the sandbox's own state, and none of it. A shell that `sandbox env
+    --demo` points at a workspace means that one."""
     outer = Layout.of(checkout)
+    if outer.state.parts[-2:] == _WITHIN:
+        return Layout(project=outer.state.parent / "checkout", state=outer.state, cache=outer.cache)
     return Layout(project=outer.state / "demo" / "checkout", state=outer.state / "demo" / "state", cache=outer.cache)
-
-
-def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel) -> list[LoadRequest]:
-    """Golden requests of a model as an application of its tenant sends them."""
-    tenant = yaml.safe_load((profile.CONTRACTS / served.tenant / "tenant.yaml").read_text())
-    (issuer,) = tenant["issuers"]
-    issuers = TokenIssuers(servers.folder(layout) / "issuers")
-    token = issuers.token(issuer["issuer"], issuer["audiences"], "demonstration", now=time.time(), seconds=_TOKEN_SECONDS, claims={})
-    gateway = yaml.safe_load((layout.project / "stacks" / "Pulumi.sandbox-platform.yaml").read_text())["config"]["headway:gateway"]
-    host = f"{served.model}.{served.tenant}.{gateway['hosts'][0]}"
-    headers = {"host": host, "content-type": "application/json", "authorization": f"Bearer {token}"}
-    path = f"/v2/models/{served.model}/versions/1/infer"
-    return [LoadRequest(path=path, body=json.dumps(each["request"]).encode(), headers=headers) for each in artifacts.golden(served.model)]

@@ -114,7 +114,7 @@ def start_node_agent(layout: Layout, progress: Progress, options: TrafficOptions
     profile.upload(artifacts(layout, found), objectstore.client("s3", "us-east-1", endpoint))
     port = supervisor.port(NODE_AGENT)
     supervisor.ensure(
-        _python(
+        python_process(
             layout,
             NODE_AGENT,
             "sandbox.traffic.node",
@@ -154,7 +154,7 @@ def start_mesh(layout: Layout, progress: Progress, supervisor: Supervisor) -> No
         "mesh": {str(port): own for port, own in ports.mesh.items()},
         "port": ports.mesh_metrics,
     }
-    supervisor.ensure(_python(layout, MESH, "sandbox.traffic.mesh", settings, ports.mesh_metrics), progress)
+    supervisor.ensure(python_process(layout, MESH, "sandbox.traffic.mesh", settings, ports.mesh_metrics), progress)
     supervisor.ensure(envoy.process(found, place, admin, (ports.gateway, *ports.mesh.values())), progress)
 
 
@@ -231,7 +231,7 @@ def _plural(kind: str) -> str:
     return f"{kind.lower().removesuffix('y')}ies" if kind.endswith("y") else f"{kind.lower()}s"
 
 
-def _python(layout: Layout, name: str, module: str, settings: Mapping[str, Any], port: int) -> Process:
+def python_process(layout: Layout, name: str, module: str, settings: Mapping[str, Any], port: int) -> Process:
     """A module of ours as a kept process that answers `/ready` on its port; its settings are a file that only this user
     may read."""
     place = folder(layout) / f"{name}.json"

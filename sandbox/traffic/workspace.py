@@ -13,6 +13,8 @@ from sandbox.plan import ENVIRONMENT
 from sandbox.traffic import profile
 from sandbox.traffic.profile import ModelArtifacts
 
+MODELS = "models"
+"""Of the workspace: the folder in which a person changes a model's files."""
 OWN = ("stacks", "tenants")
 _UNLINKED = {".git", ".headway", *OWN}
 
@@ -34,6 +36,11 @@ def make(checkout: Path, place: Path, artifacts: ModelArtifacts) -> Path:
         stack = place / "stacks" / stack_file(ENVIRONMENT, tenant)
         stack.write_text(f"# What this stack deploys stands in tenants/{tenant}/.\nconfig: {{}}\n")
     return place
+
+
+def lay_out_model(place: Path, artifacts: ModelArtifacts) -> Path:
+    """Copy the files of the classifier that serves into the workspace, for a person to change."""
+    return shutil.copytree(artifacts.folder / "classifier" / profile.STABLE, place / MODELS / "classifier", dirs_exist_ok=True)
 
 
 def release(place: Path, artifacts: ModelArtifacts, model: str, name: str) -> None:

@@ -14,6 +14,7 @@ PROGRAMS = ("aws", "curl", "headway", "kubectl", "make", "pulumi")
 RUN_BY = {
     "CONTRIBUTING.md": "tests/unit/docs/test_contributing.py",
     "docs/guide/aws.md": "tests/cluster/sandbox/test_guide.py",
+    "docs/guide/own-release.md": "tests/traffic/test_own_release.py",
 }
 """Pages whose commands a test runs besides; it says itself which it cannot run, and why."""
 PAGES = sorted(

@@ -1,0 +1,107 @@
+"""The demonstration's steady load as a process that the sandbox keeps: it outlives the command that started it, and
+`make demo-down` ends it with everything else.
+
+`python -m sandbox.traffic.load_process SETTINGS`; the settings are a JSON file. `/tally` says what users got so far.
+"""
+
+import http.client
+import http.server
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headway.problem import UserError
+from sandbox.cluster.api import LoopbackEndpoint
+from sandbox.cluster.processes import Supervisor
+from sandbox.layout import Layout
+from sandbox.progress import Progress
+from sandbox.traffic import profile, servers
+from sandbox.traffic.load import LoadTally
+from sandbox.traffic.programs import programs
+from sandbox.traffic.steady_load import SteadyLoad
+
+NAME = "load"
+_NEWEST = 500
+"""Answers by which `/tally` says how fast a model is now."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsersTally:
+    """What users of one model got since the load began."""
+
+    sent: int
+    lost: int
+    """No answer, or a server's error."""
+    refused: int
+    """Answered with 400 to 499."""
+    p99_ms: float | None
+    """Of the newest answers; None before there is one."""
+
+
+def tally_of(tally: LoadTally) -> UsersTally:
+    statuses = dict(tally.statuses)
+    p99 = tally.quantile(0.99, max(0, tally.answered - _NEWEST))
+    return UsersTally(
+        sent=sum(statuses.values()),
+        lost=len(tally.lost),
+        refused=sum(count for status, count in statuses.items() if 400 <= status < 500),
+        p99_ms=None if p99 != p99 else round(p99 * 1000, 1),  # NaN is not itself
+    )
+
+
+def start(layout: Layout, progress: Progress) -> None:
+    """Have the load run; it goes on where it was."""
+    supervisor = Supervisor(layout)
+    port = supervisor.port(NAME)
+    settings = {"cache": str(layout.cache), "port": port, "project": str(layout.project), "state": str(layout.state)}
+    supervisor.ensure(servers.python_process(layout, NAME, "sandbox.traffic.load_process", settings, port), progress)
+
+
+def running(layout: Layout) -> bool:
+    return any(each.name == NAME and each.running for each in Supervisor(layout).list())
+
+
+def read(layout: Layout) -> Mapping[str, UsersTally]:
+    """By model, what users got so far. Raises UserError where no load runs."""
+    try:
+        answer = LoopbackEndpoint(port=Supervisor(layout).port(NAME)).call("GET", "/tally")
+        return {model: UsersTally(**found) for model, found in json.loads(answer.body).items()}
+    except (OSError, ValueError, http.client.HTTPException):
+        raise UserError(
+            "The demonstration's steady load does not run.",
+            "There is no user whose answers could be looked at.",
+            "Run `make demo-traffic`.",
+        ) from None
+
+
+def serve(loads: SteadyLoad, port: int) -> None:
+    """Answer `/ready` and `/tally` until the process is ended."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            tallies = {model: asdict(tally_of(each)) for model, each in sorted(loads.tallies.items())}
+            body = b"ok" if self.path == "/ready" else json.dumps(tallies).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: questions are no news."""
+
+    http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+
+
+def main(path: Path) -> None:
+    settings = json.loads(path.read_text())
+    layout = Layout(project=Path(settings["project"]), state=Path(settings["state"]), cache=Path(settings["cache"]))
+    loads = SteadyLoad(layout, profile.build(programs(layout.project), servers.folder(layout) / "artifacts"))
+    loads.start()
+    serve(loads, settings["port"])
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,80 @@
+"""Steady load on every served model: golden requests as an application of its tenant sends them, open loop, from a
+thread."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import yaml
+
+from headway.wire import RELEASE_HEADER
+from sandbox.cluster.processes import Supervisor
+from sandbox.layout import Layout
+from sandbox.traffic import profile, servers
+from sandbox.traffic.load import LoadClient, LoadRequest, LoadTally, run
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
+
+RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0}
+"""Requests a second of each model's steady load: golden requests in turn, one caller."""
+_TOKEN_SECONDS = 24 * 3600.0
+_LOAD_SECONDS = 24 * 3600.0
+_END_SECONDS = 20.0
+
+
+@dataclass
+class SteadyLoad:
+    """Steady load on every served model, from a thread of its own."""
+
+    layout: Layout
+    artifacts: ModelArtifacts
+    rates: Mapping[str, float] = field(default_factory=lambda: RATES)
+    tallies: Mapping[str, LoadTally] = field(default_factory=lambda: {each.model: LoadTally(RELEASE_HEADER) for each in SERVED})
+    _stopped: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(timeout=_END_SECONDS)
+
+    async def _run(self) -> None:
+        port = servers.addresses(Supervisor(self.layout)).gateway
+        tasks = [
+            asyncio.create_task(
+                run(
+                    LoadClient(port),
+                    requests(self.layout, self.artifacts, each),
+                    self.rates[each.model],
+                    _LOAD_SECONDS,
+                    seed,
+                    self.tallies[each.model],
+                )
+            )
+            for seed, each in enumerate(SERVED)
+        ]
+        while not self._stopped.is_set():
+            await asyncio.sleep(0.2)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel) -> list[LoadRequest]:
+    """Golden requests of a model as an application of its tenant sends them."""
+    tenant = yaml.safe_load((profile.CONTRACTS / served.tenant / "tenant.yaml").read_text())
+    (issuer,) = tenant["issuers"]
+    issuers = TokenIssuers(servers.folder(layout) / "issuers")
+    token = issuers.token(issuer["issuer"], issuer["audiences"], "demonstration", now=time.time(), seconds=_TOKEN_SECONDS, claims={})
+    gateway = yaml.safe_load((layout.project / "stacks" / "Pulumi.sandbox-platform.yaml").read_text())["config"]["headway:gateway"]
+    host = f"{served.model}.{served.tenant}.{gateway['hosts'][0]}"
+    headers = {"host": host, "content-type": "application/json", "authorization": f"Bearer {token}"}
+    path = f"/v2/models/{served.model}/versions/1/infer"
+    return [LoadRequest(path=path, body=json.dumps(each["request"]).encode(), headers=headers) for each in artifacts.golden(served.model)]
