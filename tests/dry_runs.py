@@ -122,7 +122,7 @@ def headway(words: Sequence[str], *, complete: bool = False) -> str | None:
             parent = inner.make_context(rest[0], [], parent=parent, resilient_parsing=True)
         here = inner
         rest.pop(0)
-    if (not rest and not complete) or rest == ["--help"]:
+    if (not rest and not complete) or rest in (["--help"], ["-h"]):
         return None
     if here.name == "headway":  # an option of the program itself acts as soon as it is read, so it is not given to the parser
         taken = {word for option in here.params for word in option.opts}

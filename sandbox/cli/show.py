@@ -138,7 +138,9 @@ def summary(console: Console, report: Report, spent: str, *, ready: bool, usual:
         console.print(
             '[dim]headway sandbox status · headway sandbox down · eval "$(headway sandbox env)" && pulumi preview -s sandbox-platform[/dim]'
         )
-        console.print("[dim]Release something yourself, to users who never stop asking: make demo-traffic, then docs/guide/own-release.md[/dim]")
+        console.print(
+            "[dim]Release something yourself, to users who never stop asking: make demo-traffic, then docs/guide/own-release.md[/dim]"
+        )
 
 
 def stopped(console: Console, report: Report) -> None:

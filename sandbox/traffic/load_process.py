@@ -21,7 +21,7 @@ from sandbox.progress import Progress
 from sandbox.traffic import profile, servers
 from sandbox.traffic.load import LoadTally
 from sandbox.traffic.programs import programs
-from sandbox.traffic.steady_load import SteadyLoad
+from sandbox.traffic.steady_load import RATES, TOKEN_SECONDS, SteadyLoad
 
 NAME = "load"
 _NEWEST = 500
@@ -52,11 +52,13 @@ def tally_of(tally: LoadTally) -> UsersTally:
     )
 
 
-def start(layout: Layout, progress: Progress) -> None:
-    """Have the load run; it goes on where it was."""
+def start(layout: Layout, progress: Progress, changes: Mapping[str, Any] | None = None) -> None:
+    """Have the load run. `changes`: `rates` of models in requests a second, and for how many seconds from now tokens are
+    valid (`token_seconds`); a load that runs otherwise is started anew, and counts from nothing."""
     supervisor = Supervisor(layout)
     port = supervisor.port(NAME)
     settings = {"cache": str(layout.cache), "port": port, "project": str(layout.project), "state": str(layout.state)}
+    settings |= changes or {}
     supervisor.ensure(servers.python_process(layout, NAME, "sandbox.traffic.load_process", settings, port), progress)
 
 
@@ -98,7 +100,10 @@ def serve(loads: SteadyLoad, port: int) -> None:
 def main(path: Path) -> None:
     settings = json.loads(path.read_text())
     layout = Layout(project=Path(settings["project"]), state=Path(settings["state"]), cache=Path(settings["cache"]))
-    loads = SteadyLoad(layout, profile.build(programs(layout.project), servers.folder(layout) / "artifacts"))
+    artifacts = profile.build(programs(layout.project), servers.folder(layout) / "artifacts")
+    loads = SteadyLoad(
+        layout, artifacts, rates={**RATES, **settings.get("rates", {})}, token_seconds=settings.get("token_seconds", TOKEN_SECONDS)
+    )
     loads.start()
     serve(loads, settings["port"])
 

@@ -20,7 +20,7 @@ from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
 
 RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0}
 """Requests a second of each model's steady load: golden requests in turn, one caller."""
-_TOKEN_SECONDS = 24 * 3600.0
+TOKEN_SECONDS = 24 * 3600.0
 _LOAD_SECONDS = 24 * 3600.0
 _END_SECONDS = 20.0
 
@@ -32,6 +32,7 @@ class SteadyLoad:
     layout: Layout
     artifacts: ModelArtifacts
     rates: Mapping[str, float] = field(default_factory=lambda: RATES)
+    token_seconds: float = TOKEN_SECONDS
     tallies: Mapping[str, LoadTally] = field(default_factory=lambda: {each.model: LoadTally(RELEASE_HEADER) for each in SERVED})
     _stopped: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -51,7 +52,7 @@ class SteadyLoad:
             asyncio.create_task(
                 run(
                     LoadClient(port),
-                    requests(self.layout, self.artifacts, each),
+                    requests(self.layout, self.artifacts, each, self.token_seconds),
                     self.rates[each.model],
                     _LOAD_SECONDS,
                     seed,
@@ -67,12 +68,12 @@ class SteadyLoad:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel) -> list[LoadRequest]:
+def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel, token_seconds: float) -> list[LoadRequest]:
     """Golden requests of a model as an application of its tenant sends them."""
     tenant = yaml.safe_load((profile.CONTRACTS / served.tenant / "tenant.yaml").read_text())
     (issuer,) = tenant["issuers"]
     issuers = TokenIssuers(servers.folder(layout) / "issuers")
-    token = issuers.token(issuer["issuer"], issuer["audiences"], "demonstration", now=time.time(), seconds=_TOKEN_SECONDS, claims={})
+    token = issuers.token(issuer["issuer"], issuer["audiences"], "demonstration", now=time.time(), seconds=token_seconds, claims={})
     gateway = yaml.safe_load((layout.project / "stacks" / "Pulumi.sandbox-platform.yaml").read_text())["config"]["headway:gateway"]
     host = f"{served.model}.{served.tenant}.{gateway['hosts'][0]}"
     headers = {"host": host, "content-type": "application/json", "authorization": f"Bearer {token}"}

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from sandbox.cluster.nodes import RUN_BY_AGENT
@@ -25,6 +26,8 @@ from sandbox.traffic.node.status import timestamp
 from sandbox.traffic.pod_addresses import ADDRESS
 
 PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
+SHOWN = ("/api/v1/nodes", PODS, "/apis/apps/v1/deployments")
+"""What kube-state-metrics tells of, whoever runs it."""
 _RETRY_SECONDS = 0.5
 
 
@@ -54,6 +57,7 @@ class NodeAgent:
         self._served: dict[str, _Served] = {}
         self._watched: Watched | None = None
         self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._shown: dict[str, dict[str, Object]] = {path: {} for path in SHOWN}
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT; then everything is ended."""
@@ -64,6 +68,8 @@ class NodeAgent:
             _log(f"ended what a former agent had left: {name}")
         self._watched = Watched(self._kube, PODS, lambda kind, item: _tell(loop, self._heard, kind, item)).start()
         Watched(self._kube, NAMESPACES, lambda kind, item: _tell(loop, self._heard_of_namespace, kind, item)).start()
+        for path, known in self._shown.items():
+            Watched(self._kube, path, lambda kind, item, known=known: _tell(loop, partial(_keep, known), kind, item)).start()
         await stop.wait()
         await self._leave()
 
@@ -84,6 +90,19 @@ class NodeAgent:
     def namespaces(self) -> dict[str, Mapping[str, str]]:
         """Labels of every namespace, by name."""
         return dict(sorted(self._namespaces.items()))
+
+    @property
+    def nodes(self) -> list[Object]:
+        return list(self._shown[SHOWN[0]].values())
+
+    @property
+    def cluster_pods(self) -> list[Object]:
+        """Every pod of the cluster."""
+        return list(self._shown[SHOWN[1]].values())
+
+    @property
+    def deployments(self) -> list[Object]:
+        return list(self._shown[SHOWN[2]].values())
 
     # -- the cluster's wishes
 
@@ -227,6 +246,13 @@ class NodeAgent:
                 self._kube.create(place, event)
 
         asyncio.get_running_loop().run_in_executor(None, write)
+
+
+def _keep(known: dict[str, Object], kind: str, item: Object) -> None:
+    if kind == "DELETED":
+        known.pop(item["metadata"]["uid"], None)
+    else:
+        known[item["metadata"]["uid"]] = item
 
 
 def _differs(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 
 from headway.wire import GPU_MEMORY, TENANT
+from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, unschedulable_samples
 from sandbox.traffic.node.pod import ServedPod
 from sandbox.traffic.node.status import ContainerTerminated, ContainerView
 
@@ -46,6 +47,17 @@ def namespace_samples(labels: Mapping[str, Mapping[str, str]]) -> Iterator[Metri
     for name, own in labels.items():
         tenant = {"label_platform_io_tenant": own[TENANT]} if TENANT in own else {}
         yield "kube_namespace_labels", {"namespace": name, **tenant}, 1.0
+
+
+def state_samples(agent: "NodeAgent") -> Iterator[MetricSample]:
+    """The whole page of kube-state-metrics' kind."""
+    yield from chain(
+        pod_samples(agent.pods),
+        namespace_samples(agent.namespaces),
+        node_samples(agent.nodes),
+        deployment_samples(agent.deployments),
+        unschedulable_samples(agent.cluster_pods),
+    )
 
 
 def device_samples(pods: Iterable[tuple[Mapping[str, Any], ServedPod]]) -> Iterator[MetricSample]:
@@ -118,7 +130,7 @@ def serve(agent: "NodeAgent", port: int) -> Generator[None]:
             text = {
                 "/ready": lambda: "ok",
                 "/gpu-metrics": lambda: exposition(device_samples(agent.pods)),
-            }.get(self.path, lambda: exposition(chain(pod_samples(agent.pods), namespace_samples(agent.namespaces))))
+            }.get(self.path, lambda: exposition(state_samples(agent)))
             body = (missing or text()).encode()
             self.send_response(503 if missing else 200)
             self.send_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)

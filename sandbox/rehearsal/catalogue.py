@@ -1,0 +1,114 @@
+"""What can be rehearsed, in words: light to read, because help shows it."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One fault of the demonstration's bed. `breaks` is what help says; `truth` is told afterwards."""
+
+    name: str
+    breaks: str
+    alert: str | None
+    """The alert that should tell of it; None where nobody is told."""
+    truth: str
+    shown_by: tuple[str, ...]
+    """Commands that show the cause."""
+
+
+_STATUS = "headway status quality/classifier -e sandbox"
+_LOGS = "headway logs quality/classifier -e sandbox --since 10m"
+
+FAULTS = {
+    each.name: each
+    for each in (
+        Fault(
+            name="errors",
+            breaks="one answer in five fails",
+            alert="SloBurnRate",
+            truth="The version that serves failed one batch in five. No release was under way, so nothing could be rolled back to.",
+            shown_by=(_STATUS, _LOGS),
+        ),
+        Fault(
+            name="slow",
+            breaks="every answer takes six times as long",
+            alert="SloBurnRate",
+            truth="The version that serves took 120 ms instead of 20 ms for each batch; nothing failed. The objective of latency burnt, that of"
+            " availability did not.",
+            shown_by=(_STATUS,),
+        ),
+        Fault(
+            name="hang",
+            breaks="the model answers nothing, and its server says that it is ready",
+            alert="ModelServerRestarts",
+            truth="The model's process lived and answered nothing, so the liveness probe had the server restarted again and again.",
+            shown_by=(_STATUS, "kubectl -n quality describe pods"),
+        ),
+        Fault(
+            name="leak",
+            breaks="the model keeps memory of every request until the kernel kills it",
+            alert="ModelServerOutOfMemory",
+            truth="Each request kept four megabytes, and the kernel killed the server at its memory limit.",
+            shown_by=("kubectl -n quality describe pods", _LOGS),
+        ),
+        Fault(
+            name="crash",
+            breaks="the model server is killed again and again",
+            alert="ModelServerRestarts",
+            truth="Somebody killed Triton three times; Kubernetes restarted it each time, and waited longer before each.",
+            shown_by=(_STATUS, "kubectl -n quality describe pods"),
+        ),
+        Fault(
+            name="store",
+            breaks="the artifact store does not answer while a replica starts",
+            alert="ReplicasMissing",
+            truth="A second replica was asked for while the artifact store was away, so its init container could fetch nothing. The replica"
+            " that ran went on serving.",
+            shown_by=(_STATUS, "headway logs quality/classifier -e sandbox --container fetch"),
+        ),
+        Fault(
+            name="quota",
+            breaks="the tenant's quota has no room for the replica that is wanted",
+            alert="ReplicasMissing",
+            truth="Somebody had lowered the tenant's quota of pods to what ran, and the second replica that was asked for was refused.",
+            shown_by=(_STATUS, "kubectl -n quality describe resourcequota"),
+        ),
+        Fault(
+            name="unschedulable",
+            breaks="no node takes the replica that is wanted",
+            alert="PodsUnschedulable",
+            truth="Somebody had cordoned every node of the pool, and a second replica that was asked for found none.",
+            shown_by=(_STATUS, "kubectl get nodes", "headway nodes"),
+        ),
+        Fault(
+            name="quarantine",
+            breaks="a GPU reports a fault that cannot be passed over",
+            alert="NodeInQuarantine",
+            truth="The node of the model reported Xid 79. The loop of node health set it apart, and the model moved to another node.",
+            shown_by=("headway nodes", _STATUS),
+        ),
+        Fault(
+            name="rate-limit",
+            breaks="a tenant's users ask far more than it has agreed",
+            alert="TenantRateLimited",
+            truth="Users of search asked 80 times a second; its contract says 40. The gateway refused the rest, and quality did not notice.",
+            shown_by=("headway status search/encoder -e sandbox",),
+        ),
+        Fault(
+            name="token",
+            breaks="users come with tokens that have expired",
+            alert=None,
+            truth="Every token had expired. The gateway answered 401, which is no error of the service: nobody is told, and only the users"
+            " know. Ask who issues their tokens.",
+            shown_by=("headway status -e sandbox",),
+        ),
+        Fault(
+            name="prometheus",
+            breaks="Prometheus is gone",
+            alert=None,
+            truth="Prometheus was killed. Nothing that it watches can tell anybody; the Watchdog's silence tells whoever waits for it outside,"
+            " and a release would hold. Users noticed nothing.",
+            shown_by=("headway status -e sandbox", "headway sandbox status"),
+        ),
+    )
+}

@@ -1,0 +1,162 @@
+"""How each fault is put in and taken out. What has to be put back is read first and written down by whoever calls, so
+that another process can undo what a killed one has left. Undoing twice does no harm.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from headway.wire import ACCELERATOR_READY
+from sandbox.rehearsal.bed import Json, RehearsalBed
+
+_DEATHS = 3
+_DEATH_SECONDS = 12.0
+"""Until a server that was killed runs again and can be killed anew."""
+MIB = 2**20
+
+
+@dataclass(frozen=True)
+class FaultActs:
+    """`read` answers what `put` and `undo` need."""
+
+    read: Callable[[RehearsalBed], Json]
+    put: Callable[[RehearsalBed, Json], None]
+    undo: Callable[[RehearsalBed, Json], None]
+
+
+def _behaves(**changes: float) -> FaultActs:
+    """The version that serves behaves otherwise from its next batch on."""
+
+    def read(bed: RehearsalBed) -> Json:
+        return {str(path): path.read_text() for path in bed.behaviours()}
+
+    def put(bed: RehearsalBed, kept: Json) -> None:
+        for path, text in kept.items():
+            _write(Path(path), json.dumps({**json.loads(text), **changes}, sort_keys=True, indent=1) + "\n")
+
+    def undo(bed: RehearsalBed, kept: Json) -> None:
+        for path, text in kept.items():
+            if Path(path).parent.exists():  # else the pod has gone, and its successor fetched its own
+                _write(Path(path), text)
+
+    return FaultActs(read, put, undo)
+
+
+def _write(path: Path, text: str) -> None:
+    """Whole or not at all: the model reads it before every batch."""
+    new = path.with_name(".behaviour.new")
+    new.write_text(text)
+    new.replace(path)
+
+
+def _one_more(
+    before: Callable[[RehearsalBed, Json], None], after: Callable[[RehearsalBed, Json], None], more: Callable[[RehearsalBed], Json]
+) -> FaultActs:
+    """A replica more is wanted after `before`."""
+
+    def read(bed: RehearsalBed) -> Json:
+        found = bed.deployment()
+        return {"deployment": found["metadata"]["name"], "replicas": int(found["spec"]["replicas"]), **more(bed)}
+
+    def put(bed: RehearsalBed, kept: Json) -> None:
+        before(bed, kept)
+        bed.scale(kept["deployment"], kept["replicas"] + 1)
+
+    def undo(bed: RehearsalBed, kept: Json) -> None:
+        bed.scale(kept["deployment"], kept["replicas"])
+        after(bed, kept)
+
+    return FaultActs(read, put, undo)
+
+
+def _quota() -> FaultActs:
+    def more(bed: RehearsalBed) -> Json:
+        found = bed.quota()
+        return {"quota": found["metadata"]["name"], "pods": found["spec"]["hard"]["pods"], "used": found["status"]["used"]["pods"]}
+
+    return _one_more(
+        lambda bed, kept: bed.limit_pods(kept["quota"], kept["used"]), lambda bed, kept: bed.limit_pods(kept["quota"], kept["pods"]), more
+    )
+
+
+def _unschedulable() -> FaultActs:
+    def cordon(bed: RehearsalBed, kept: Json) -> None:
+        for node in kept["nodes"]:
+            bed.cordon(node, wanted=True)
+
+    def uncordon(bed: RehearsalBed, kept: Json) -> None:
+        for node in kept["nodes"]:
+            bed.cordon(node, wanted=False)
+
+    return _one_more(cordon, uncordon, lambda bed: {"nodes": bed.nodes()})
+
+
+def _store() -> FaultActs:
+    def back(bed: RehearsalBed, kept: Json) -> None:
+        from sandbox.cloud import objectstore
+        from sandbox.progress import Silent
+
+        objectstore.ensure_running(bed.layout, Silent())
+
+    return _one_more(lambda bed, kept: bed.kill("object-store"), back, lambda bed: {})
+
+
+def _crash() -> FaultActs:
+    def put(bed: RehearsalBed, kept: Json) -> None:
+        for number in range(_DEATHS):
+            if number:
+                time.sleep(_DEATH_SECONDS * number)  # the node waits longer before each start
+            bed.kill_servers()
+
+    return FaultActs(lambda bed: {}, put, lambda bed, kept: None)
+
+
+def _quarantine() -> FaultActs:
+    def put(bed: RehearsalBed, kept: Json) -> None:
+        bed.condition(kept["node"], _condition("False", "NvidiaXID79Error"))
+
+    def undo(bed: RehearsalBed, kept: Json) -> None:
+        bed.condition(kept["node"], _condition("True", "AcceleratorReady"))
+        bed.release_node(kept["node"])
+
+    return FaultActs(lambda bed: {"node": bed.node()}, put, undo)
+
+
+def _condition(status: str, reason: str) -> Json:
+    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return {"type": ACCELERATOR_READY, "status": status, "reason": reason, "message": "rehearsed", "lastTransitionTime": now}
+
+
+def _users(**changes: Any) -> FaultActs:
+    return FaultActs(lambda bed: {}, lambda bed, kept: bed.load(**changes), lambda bed, kept: bed.load())
+
+
+def _prometheus() -> FaultActs:
+    def undo(bed: RehearsalBed, kept: Json) -> None:
+        from sandbox.extras import EXTRAS
+        from sandbox.progress import Silent
+
+        EXTRAS["monitoring"].start(bed.layout, Silent())
+
+    return FaultActs(lambda bed: {}, lambda bed, kept: bed.kill("prometheus"), undo)
+
+
+ACTS: Mapping[str, FaultActs] = {
+    "errors": _behaves(error_share=0.2),
+    "slow": _behaves(median_ms=120.0),
+    "hang": _behaves(dead_after_requests=1),
+    "leak": _behaves(leak_bytes=4 * MIB),
+    "crash": _crash(),
+    "store": _store(),
+    "quota": _quota(),
+    "unschedulable": _unschedulable(),
+    "quarantine": _quarantine(),
+    "rate-limit": _users(rates={"encoder": 80.0}),
+    "token": _users(token_seconds=-60.0),
+    "prometheus": _prometheus(),
+}
+"""As many as the catalogue names."""

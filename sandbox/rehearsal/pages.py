@@ -1,0 +1,94 @@
+"""What Prometheus would have somebody told: its alerts that wait or fire, with what their notifications say."""
+
+import http.client
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from sandbox.cluster.api import LoopbackEndpoint
+
+_HIDDEN = {"alertname", "severity", "layer", "long_window", "owner", "receiver"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaisedAlert:
+    """One alert that holds. `since` when its condition began to hold; `told_at` when its hold is over and people hear of
+    it."""
+
+    name: str
+    severity: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    since: datetime
+    told_at: datetime
+
+    @property
+    def key(self) -> str:
+        return json.dumps([self.name, dict(sorted(self.labels.items()))])
+
+    @property
+    def subject(self) -> str:
+        """What it is about, whatever its windows and its severity are."""
+        about = {name: value for name, value in self.labels.items() if name not in _HIDDEN}
+        return json.dumps([self.name, dict(sorted(about.items()))])
+
+
+def raised(port: int) -> tuple[RaisedAlert, ...] | None:
+    """Alerts that hold now, but the heartbeat; None where Prometheus does not answer."""
+    try:
+        answer = LoopbackEndpoint(port=port).call("GET", "/api/v1/rules?type=alert")
+        return alerts_of(json.loads(answer.body)) if answer.status == http.client.OK else None
+    except (OSError, ValueError, http.client.HTTPException):
+        return None
+
+
+def alerts_of(rules: Mapping[str, Any]) -> tuple[RaisedAlert, ...]:
+    """From the answer of Prometheus' `/api/v1/rules`."""
+    found = [
+        _raised(each, float(rule["duration"]))
+        for group in rules["data"]["groups"]
+        for rule in group["rules"]
+        for each in rule.get("alerts") or ()
+        if each["labels"].get("severity") != "heartbeat"
+    ]
+    return tuple(sorted(found, key=lambda each: (each.since, each.key)))
+
+
+def _raised(alert: Mapping[str, Any], hold_seconds: float) -> RaisedAlert:
+    since = datetime.fromisoformat(alert["activeAt"])
+    labels = dict(alert["labels"])
+    return RaisedAlert(
+        name=labels["alertname"],
+        severity=labels.get("severity", ""),
+        labels=labels,
+        annotations=alert["annotations"],
+        since=since,
+        told_at=since + timedelta(seconds=hold_seconds),
+    )
+
+
+def once_each(alerts: Iterable[RaisedAlert]) -> Sequence[RaisedAlert]:
+    """Of alerts that differ in their windows or severity alone, the one that is told first."""
+    kept: dict[str, RaisedAlert] = {}
+    for each in sorted(alerts, key=lambda each: each.told_at):
+        kept.setdefault(each.subject, each)
+    return list(kept.values())
+
+
+def page(alert: RaisedAlert) -> list[str]:
+    """The notification as whoever is on call gets it."""
+    where = ", ".join(f"{name} {value}" for name, value in sorted(alert.labels.items()) if name not in _HIDDEN)
+    kind = "PAGE" if alert.severity == "page" else alert.severity.upper()
+    links = [f"  {_called(name)}: {url}" for name, url in sorted(alert.annotations.items()) if name.endswith("_url")]
+    return [
+        f"{kind} {alert.name}: {alert.annotations.get('summary', '')}",
+        *([f"  {where}"] if where else []),
+        *links,
+        f"  holds since {alert.since.astimezone():%H:%M:%S}; people are told at {alert.told_at.astimezone():%H:%M:%S}",
+    ]
+
+
+def _called(annotation: str) -> str:
+    return annotation.removesuffix("_url").replace("_", " ")

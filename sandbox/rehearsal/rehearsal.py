@@ -1,0 +1,136 @@
+"""One rehearsal: a fault is put in, whoever is on call is told what an alert would tell, the fault is taken out, and what
+was true is said.
+
+What has to be put back is on disk before the fault is in (`rehearsal.json` beside the state), so that a rehearsal that was
+killed is undone by the next command.
+"""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from headway.problem import Exit, UserError
+from sandbox.cluster.processes import Supervisor
+from sandbox.layout import Layout
+from sandbox.rehearsal import pages
+from sandbox.rehearsal.bed import RehearsalBed
+from sandbox.rehearsal.catalogue import Fault
+from sandbox.rehearsal.faults import ACTS
+from sandbox.rehearsal.pages import RaisedAlert
+from sandbox.traffic import load_process
+from sandbox.traffic.load_process import UsersTally
+
+_PERIOD_SECONDS = 2.0
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class PutFault:
+    """What is in, and how it is taken out."""
+
+    name: str
+    at: str
+    kept: Mapping[str, Any]
+
+
+def record_of(layout: Layout) -> Path:
+    return layout.state / "rehearsal.json"
+
+
+def begin(bed: RehearsalBed, name: str) -> PutFault:
+    """Put the fault in. Raises UserError while another one is in."""
+    path = record_of(bed.layout)
+    if path.exists():
+        raise UserError(
+            f"The rehearsal of {json.loads(path.read_text())['name']} was not taken out.",
+            "Two faults at once would teach nothing; nothing was done.",
+            "Run `headway rehearse undo -e sandbox`.",
+            Exit.BUSY,
+        )
+    fault = PutFault(name, datetime.now(UTC).isoformat(timespec="seconds"), ACTS[name].read(bed))
+    path.write_text(json.dumps(asdict(fault)))
+    try:
+        ACTS[name].put(bed, dict(fault.kept))
+    except BaseException:
+        undo(bed)
+        raise
+    return fault
+
+
+def undo(bed: RehearsalBed) -> str | None:
+    """Take out whatever fault is in; its name. The record goes last, so that an undoing which fails can be repeated."""
+    path = record_of(bed.layout)
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text())
+    ACTS[found["name"]].undo(bed, found["kept"])
+    path.unlink()
+    return str(found["name"])
+
+
+@dataclass
+class Watch:
+    """Tells each alert once that was not there `before`."""
+
+    port: int
+    before: frozenset[str]
+    say: Say
+    told: dict[str, RaisedAlert]
+    gone: bool = False
+
+    @classmethod
+    def over(cls, layout: Layout, say: Say) -> "Watch":
+        port = Supervisor(layout).port("prometheus")
+        return cls(port, frozenset(each.key for each in pages.raised(port) or ()), say, {})
+
+    def once(self) -> None:
+        now = pages.raised(self.port)
+        if now is None:
+            if not self.gone:
+                self.say("Prometheus does not answer: no alert can reach anybody now, and the Watchdog falls silent.")
+            self.gone = True
+            return
+        self.gone = False
+        for each in pages.once_each(alert for alert in now if alert.key not in self.before):
+            if each.subject not in self.told:
+                self.told[each.subject] = each
+                for line in pages.page(each):
+                    self.say(line)
+
+
+def wait(watch: Watch, over: Callable[[float], bool], seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    """Watch until somebody says so (`over` waits for as many seconds as it is given) or the time is up."""
+    deadline = clock() + seconds
+    while clock() < deadline:
+        watch.once()
+        if over(_PERIOD_SECONDS):
+            return
+
+
+def users(layout: Layout) -> Mapping[str, UsersTally]:
+    """What users got so far; nothing where the load is away."""
+    try:
+        return load_process.read(layout)
+    except UserError:
+        return {}
+
+
+def truth(fault: Fault, told: Mapping[str, RaisedAlert], before: Mapping[str, UsersTally], after: Mapping[str, UsersTally]) -> list[str]:
+    """What was true, in lines for people."""
+    lines = [f"What was true: {fault.truth}"]
+    names = sorted({each.name for each in told.values()})
+    if fault.alert and fault.alert not in names:
+        lines.append(f"It had not been told yet: {fault.alert} would have come later.")
+    lines.append(f"Alerts meanwhile: {', '.join(names)}." if names else "No alert told of it.")
+    for model, found in sorted(after.items()):
+        was = before.get(model)
+        base = was if was and was.sent <= found.sent else UsersTally(sent=0, lost=0, refused=0, p99_ms=None)
+        speed = f", p99 {found.p99_ms:.0f} ms" if found.p99_ms is not None else ""
+        speed += f" ({was.p99_ms:.0f} ms before)" if speed and was and was.p99_ms is not None else ""
+        lost, refused = found.lost - base.lost, found.refused - base.refused
+        lines.append(f"Users of {model}: {found.sent - base.sent:,} requests, {lost:,} lost, {refused:,} refused{speed}.")
+    return [*lines, "It would have been shown by:", *(f"  {each}" for each in fault.shown_by)]

@@ -1,0 +1,46 @@
+"""What kube-state-metrics says of nodes, Deployments and pods that wait: the series behind the alerts of node, scheduler
+and deployment. Pure.
+
+Names and labels: kube-state-metrics' pages on the metrics of nodes, Deployments and pods. Labels and GPUs of nodes are
+left out: DCGM's exporter runs here for served pods only, and the alerts that compare both would fire for every other
+node.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+Samples = Iterator[tuple[str, Mapping[str, str], float]]
+_STATUSES = ("true", "false", "unknown")
+
+
+def node_samples(nodes: Iterable[Mapping[str, Any]]) -> Samples:
+    for node in nodes:
+        name = {"node": node["metadata"]["name"]}
+        for taint in node["spec"].get("taints") or []:
+            yield "kube_node_spec_taint", name | {key: taint.get(key, "") for key in ("key", "value", "effect")}, 1.0
+        for each in node["status"].get("conditions") or []:
+            for status in _STATUSES:
+                labels = name | {"condition": each["type"], "status": status}
+                yield "kube_node_status_condition", labels, float(each["status"].lower() == status)
+
+
+def deployment_samples(deployments: Iterable[Mapping[str, Any]]) -> Samples:
+    for each in deployments:
+        place = {"namespace": each["metadata"]["namespace"], "deployment": each["metadata"]["name"]}
+        status = each.get("status") or {}
+        yield "kube_deployment_spec_replicas", place, float(each["spec"].get("replicas", 1))
+        yield "kube_deployment_status_replicas_available", place, float(status.get("availableReplicas") or 0)
+        for condition in status.get("conditions") or []:
+            for value in _STATUSES:
+                labels = place | {"condition": condition["type"], "status": value}
+                yield "kube_deployment_status_condition", labels, float(condition["status"].lower() == value)
+
+
+def unschedulable_samples(pods: Iterable[Mapping[str, Any]]) -> Samples:
+    """Only of pods that the scheduler has found no node for, as the exporter does."""
+    for pod in pods:
+        conditions = (pod.get("status") or {}).get("conditions") or []
+        if any(each["type"] == "PodScheduled" and each.get("reason") == "Unschedulable" for each in conditions):
+            metadata = pod["metadata"]
+            own = {"namespace": metadata["namespace"], "pod": metadata["name"], "uid": metadata["uid"]}
+            yield "kube_pod_status_unschedulable", own, 1.0

@@ -1,0 +1,305 @@
+"""`headway rehearse`: what goes in comes out again, whoever is on call is told as by night, and the end says what was true."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from typer.testing import CliRunner
+
+from components.observability.alerts import ALERTS
+from headway.cli.main import app
+from headway.problem import Exit, UserError
+from sandbox.cli import rehearse
+from sandbox.cluster.processes import Supervisor
+from sandbox.layout import Layout
+from sandbox.rehearsal import pages, rehearsal
+from sandbox.rehearsal.bed import RehearsalBed
+from sandbox.rehearsal.catalogue import FAULTS
+from sandbox.rehearsal.faults import ACTS
+from sandbox.rehearsal.rehearsal import Watch
+from sandbox.traffic import load_process
+from sandbox.traffic.load_process import UsersTally
+from tests import dry_runs
+from tests.loopback import Handler, served
+
+PROJECT = Path(__file__).parents[4]
+BEHAVIOUR = '{"error_share": 0.0, "median_ms": 20.0}\n'
+QUOTA = "/api/v1/namespaces/quality/resourcequotas"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/quality/deployments"
+NODES = "/api/v1/nodes"
+
+
+class Cluster:
+    """What the faults ask and write of the API server."""
+
+    def __init__(self) -> None:
+        self.written: list[tuple[str, Any]] = []
+        self.conditions: list[Mapping[str, Any]] = [{"type": "Ready", "status": "True"}]
+
+    def get(self, path: str) -> Mapping[str, Any]:
+        made = {"metadata": {"name": "classifier-r1", "creationTimestamp": "1"}, "spec": {"replicas": 1}}
+        old = {"metadata": {"name": "classifier-r0", "creationTimestamp": "2"}, "spec": {"replicas": 0}}
+        quota = {"metadata": {"name": "quality"}, "spec": {"hard": {"pods": "20"}}, "status": {"used": {"pods": "1"}}}
+        pools = [{"metadata": {"name": "l4-0"}, "spec": {}}, {"metadata": {"name": "l4-1"}, "spec": {"unschedulable": True}}]
+        return {
+            DEPLOYMENTS: {"items": [made, old]},
+            QUOTA: {"items": [{"metadata": {"name": "gpus"}, "spec": {"hard": {"cpu": "1"}}}, quota]},
+            f"{NODES}?labelSelector=platform.io%2Fpool%3Dl4": {"items": pools},
+            "/api/v1/namespaces/quality/pods?labelSelector=platform.io%2Fmodel%3Dclassifier": {"items": [{"spec": {"nodeName": "l4-0"}}]},
+            f"{NODES}/l4-0": {"status": {"conditions": self.conditions}},
+        }[path]
+
+    def merge(self, path: str, body: Any) -> None:
+        self.written.append((path, body))
+
+
+@pytest.fixture
+def layout(tmp_path: Path) -> Layout:
+    (tmp_path / "state").mkdir()
+    return Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path)
+
+
+@pytest.fixture
+def behaviour(layout: Layout) -> Path:
+    path = layout.state / "traffic/node/pods/quality_classifier-r1-abc/model/classifier/1/behaviour.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(BEHAVIOUR)
+    return path
+
+
+def bed(layout: Layout, cluster: Cluster | None = None) -> RehearsalBed:
+    return RehearsalBed(layout, cast(Any, cluster or Cluster()))
+
+
+# What there is ----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_dozen_faults_can_be_put_in_and_each_is_described() -> None:
+    assert len(FAULTS) >= 12
+    assert ACTS.keys() == FAULTS.keys()
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda fault: fault.name)
+def test_the_alert_of_a_fault_is_one_that_somebody_raises(fault: Any) -> None:
+    assert fault.alert in {None, "SloBurnRate", *(alert.name for alert in ALERTS)}
+
+
+@pytest.mark.parametrize("line", sorted({line for fault in FAULTS.values() for line in fault.shown_by}))
+def test_what_would_have_shown_a_fault_is_a_command_that_exists(line: str) -> None:
+    assert dry_runs.wrong_in(line) is None
+
+
+# In and out -------------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_version_behaves_otherwise_and_then_as_before(layout: Layout, behaviour: Path) -> None:
+    rehearsal.begin(bed(layout), "errors")
+    assert json.loads(behaviour.read_text()) == {"error_share": 0.2, "median_ms": 20.0}
+    assert rehearsal.undo(bed(layout)) == "errors"
+    assert behaviour.read_text() == BEHAVIOUR
+
+
+def test_a_pod_that_has_gone_meanwhile_is_not_put_back(layout: Layout, behaviour: Path) -> None:
+    rehearsal.begin(bed(layout), "slow")
+    behaviour.unlink()
+    behaviour.parent.rmdir()
+    assert rehearsal.undo(bed(layout)) == "slow"
+
+
+def test_a_full_quota_is_written_before_the_replica_is_asked_for(layout: Layout) -> None:
+    cluster = Cluster()
+    rehearsal.begin(bed(layout, cluster), "quota")
+    limit, scale = (f"{QUOTA}/quality", "pods"), f"{DEPLOYMENTS}/classifier-r1/scale"
+    assert cluster.written == [(limit[0], {"spec": {"hard": {"pods": "1"}}}), (scale, {"spec": {"replicas": 2}})]
+    cluster.written.clear()
+    rehearsal.undo(bed(layout, cluster))
+    assert cluster.written == [(scale, {"spec": {"replicas": 1}}), (limit[0], {"spec": {"hard": {"pods": "20"}}})]
+
+
+def test_only_nodes_that_took_pods_before_take_them_again(layout: Layout) -> None:
+    cluster = Cluster()
+    rehearsal.begin(bed(layout, cluster), "unschedulable")
+    rehearsal.undo(bed(layout, cluster))
+    assert [(path, body) for path, body in cluster.written if path.startswith(NODES)] == [
+        (f"{NODES}/l4-0", {"spec": {"unschedulable": True}}),
+        (f"{NODES}/l4-0", {"spec": {"unschedulable": None}}),
+    ]
+
+
+def test_a_faulty_gpu_keeps_the_nodes_other_conditions(layout: Layout) -> None:
+    cluster = Cluster()
+    rehearsal.begin(bed(layout, cluster), "quarantine")
+    ((path, body),) = cluster.written
+    assert path == f"{NODES}/l4-0/status"
+    assert [(each["type"], each["status"], each.get("reason")) for each in body["status"]["conditions"]] == [
+        ("Ready", "True", None),
+        ("AcceleratedHardwareReady", "False", "NvidiaXID79Error"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"), [("rate-limit", {"rates": {"encoder": 80.0}}), ("token", {"token_seconds": -60.0})], ids=["rate-limit", "token"]
+)
+def test_users_ask_otherwise_and_then_as_ever(layout: Layout, monkeypatch: pytest.MonkeyPatch, name: str, changes: Any) -> None:
+    asked: list[Any] = []
+    monkeypatch.setattr(load_process, "start", lambda where, progress, changed: asked.append(changed))
+    rehearsal.begin(bed(layout), name)
+    rehearsal.undo(bed(layout))
+    assert asked == [changes, {}]
+
+
+def test_a_second_fault_is_refused_until_the_first_is_out(layout: Layout, behaviour: Path) -> None:
+    rehearsal.begin(bed(layout), "errors")
+    with pytest.raises(UserError, match="rehearse undo") as refused:
+        rehearsal.begin(bed(layout), "slow")
+    assert refused.value.exit == Exit.BUSY
+    assert json.loads(behaviour.read_text())["median_ms"] == 20.0
+
+
+def test_a_fault_that_was_interrupted_halfway_is_taken_out(layout: Layout, behaviour: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put = ACTS["errors"].put
+
+    def interrupted(where: RehearsalBed, kept: Any) -> None:
+        put(where, kept)
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(cast(Any, ACTS), "errors", type(ACTS["errors"])(ACTS["errors"].read, interrupted, ACTS["errors"].undo))
+    with pytest.raises(KeyboardInterrupt):
+        rehearsal.begin(bed(layout), "errors")
+    assert behaviour.read_text() == BEHAVIOUR
+    assert not rehearsal.record_of(layout).exists()
+
+
+def test_an_undoing_that_fails_can_be_repeated(layout: Layout, behaviour: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    rehearsal.begin(bed(layout), "errors")
+    with monkeypatch.context() as broken:
+        broken.setattr(Path, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+        with pytest.raises(OSError, match="disk full"):
+            rehearsal.undo(bed(layout))
+    assert rehearsal.undo(bed(layout)) == "errors"
+    assert behaviour.read_text() == BEHAVIOUR
+
+
+# Who is told ------------------------------------------------------------------------------------------------------------------------
+
+
+def alert(name: str, severity: str = "page", **labels: str) -> Mapping[str, Any]:
+    return {
+        "labels": {"alertname": name, "severity": severity, "layer": "request", **labels},
+        "annotations": {"summary": f"{name} is so", "runbook_url": "docs/runbooks/slo-burn-rate.md"},
+        "activeAt": "2026-11-25T03:00:00Z",
+    }
+
+
+def rules(*alerts: Mapping[str, Any], hold: int = 120) -> Mapping[str, Any]:
+    return {"data": {"groups": [{"rules": [{"duration": hold, "alerts": list(alerts)}, {"duration": 0}]}]}}
+
+
+def test_a_page_leads_to_its_runbook_and_says_when_people_hear_of_it() -> None:
+    (found,) = pages.alerts_of(rules(alert("SloBurnRate", tenant="quality", owner="x"), alert("Watchdog", "heartbeat")))
+    first, where, runbook, last = pages.page(found)
+    assert first == "PAGE SloBurnRate: SloBurnRate is so"
+    assert where == "  tenant quality"
+    assert runbook == "  runbook: docs/runbooks/slo-burn-rate.md"
+    assert "people are told at" in last and (found.told_at - found.since).seconds == 120
+
+
+def test_alerts_that_differ_in_their_windows_alone_are_told_once() -> None:
+    slow, fast = (pages.alerts_of(rules(alert("SloBurnRate", long_window=long), hold=hold)) for long, hold in (("6h", 900), ("1h", 120)))
+    assert [each.labels["long_window"] for each in pages.once_each([*slow, *fast])] == ["1h"]
+
+
+def test_an_alert_is_told_once_and_one_that_was_there_before_never(layout: Layout) -> None:
+    raised = [alert("ReplicasMissing")]
+
+    class Prometheus(Handler):
+        def do_GET(self) -> None:
+            self.reply(200, rules(*raised))
+
+    said: list[str] = []
+    with served(Prometheus, Supervisor(layout).port("prometheus")):
+        watch = Watch.over(layout, said.append)
+        raised.append(alert("SloBurnRate"))
+        watch.once()
+        watch.once()
+    watch.once()
+    watch.once()
+    assert [line.split(":")[0] for line in said if not line.startswith(" ")] == ["PAGE SloBurnRate", "Prometheus does not answer"]
+
+
+def test_the_wait_ends_when_somebody_says_so_or_when_its_time_is_over(layout: Layout) -> None:
+    moments = iter(range(100))
+    watch, asked = Watch.over(layout, lambda _: None), list[float]()
+
+    def over(seconds: float) -> bool:
+        asked.append(seconds)
+        return len(asked) == 3
+
+    rehearsal.wait(watch, over, 50.0, lambda: float(next(moments)))
+    assert len(asked) == 3
+    rehearsal.wait(watch, lambda _: False, 5.0, lambda: float(next(moments)))
+    assert next(moments) < 20
+
+
+# What was true ----------------------------------------------------------------------------------------------------------------------
+
+
+def users(sent: int, lost: int = 0, refused: int = 0, p99: float | None = None) -> Mapping[str, UsersTally]:
+    return {"classifier": UsersTally(sent=sent, lost=lost, refused=refused, p99_ms=p99)}
+
+
+def test_the_end_counts_what_users_met_meanwhile() -> None:
+    said = rehearsal.truth(FAULTS["errors"], {}, users(1000, 1, 0, 25.0), users(3000, 401, 2, 26.0))
+    assert "Users of classifier: 2,000 requests, 400 lost, 2 refused, p99 26 ms (25 ms before)." in said
+    assert "No alert told of it." in said
+    assert "It had not been told yet: SloBurnRate would have come later." in said
+    assert "  headway status quality/classifier -e sandbox" in said
+
+
+def test_a_load_that_was_started_anew_is_counted_from_its_start() -> None:
+    said = rehearsal.truth(FAULTS["token"], {}, users(9000, 5), users(300, 0, 300))
+    assert "Users of classifier: 300 requests, 0 lost, 300 refused." in said
+
+
+# The command ------------------------------------------------------------------------------------------------------------------------
+
+
+def refused(*words: str) -> UserError:
+    return cast(UserError, CliRunner().invoke(app, ["rehearse", *words, "--project", str(PROJECT)]).exception)
+
+
+def test_help_lists_every_fault_with_what_it_breaks() -> None:
+    said = CliRunner().invoke(app, ["rehearse", "-h"]).output
+    assert [name for name in (*FAULTS, "surprise", "undo") if f"  {name} " not in said] == []
+    assert "one answer in five fails" in said.lower()
+
+
+def test_any_other_environment_than_the_sandbox_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path))
+    assert "production" not in str(error := refused("errors", "-e", "prod")) and "prod serves people" in str(error)
+    assert error.exit == Exit.USAGE
+
+
+def test_without_a_demonstration_nothing_is_broken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path))
+    assert "make demo-traffic" in str(refused("errors", "-e", "sandbox"))
+
+
+def test_ctrl_c_ends_a_rehearsal_with_the_truth_and_nothing_broken(
+    layout: Layout, behaviour: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any) -> None:
+        assert json.loads(behaviour.read_text())["error_share"] == 0.2
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rehearse, "_running", lambda *_: layout)
+    monkeypatch.setattr(rehearsal, "RehearsalBed", bed)
+    monkeypatch.setattr("sandbox.rehearsal.bed.RehearsalBed", bed)
+    monkeypatch.setattr("sandbox.traffic.demo.stop_on_signals", lambda: None)
+    monkeypatch.setattr(rehearsal, "wait", interrupted)
+    done = CliRunner().invoke(app, ["rehearse", "errors", "-e", "sandbox"])
+    assert done.exit_code == 0, done.output
+    assert behaviour.read_text() == BEHAVIOUR
+    assert "What was true: The version that serves failed one batch in five" in done.output

@@ -1,0 +1,34 @@
+"""What the bed's stand-in for kube-state-metrics says of the whole cluster."""
+
+from typing import Any
+
+from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, unschedulable_samples
+
+
+def test_a_taint_and_each_condition_of_a_node_are_shown_with_one_status_true() -> None:
+    node: dict[str, Any] = {
+        "metadata": {"name": "l4-0"},
+        "spec": {"taints": [{"key": "platform.io/quarantine", "effect": "NoSchedule"}]},
+        "status": {"conditions": [{"type": "Ready", "status": "False"}]},
+    }
+    assert [(name, labels, value) for name, labels, value in node_samples([node]) if value] == [
+        ("kube_node_spec_taint", {"node": "l4-0", "key": "platform.io/quarantine", "value": "", "effect": "NoSchedule"}, 1.0),
+        ("kube_node_status_condition", {"node": "l4-0", "condition": "Ready", "status": "false"}, 1.0),
+    ]
+
+
+def test_a_deployment_without_a_status_has_no_replica_available() -> None:
+    made = {"metadata": {"namespace": "quality", "name": "classifier-r1"}, "spec": {"replicas": 2}}
+    assert [(name, value) for name, _, value in deployment_samples([made])] == [
+        ("kube_deployment_spec_replicas", 2.0),
+        ("kube_deployment_status_replicas_available", 0.0),
+    ]
+
+
+def test_only_pods_that_no_node_was_found_for_are_unschedulable() -> None:
+    def pod(name: str, **condition: str) -> dict[str, Any]:
+        metadata = {"namespace": "quality", "name": name, "uid": name}
+        return {"metadata": metadata, "status": {"conditions": [{"type": "PodScheduled", **condition}]}}
+
+    found = [pod("waits", status="False", reason="Unschedulable"), pod("runs", status="True"), {"metadata": {}, "status": {}}]
+    assert [labels["pod"] for _, labels, _ in unschedulable_samples(found)] == ["waits"]
