@@ -23,6 +23,8 @@ class RaisedAlert:
     annotations: Mapping[str, str]
     since: datetime
     told_at: datetime
+    firing: bool
+    """Whether people have been told."""
 
     @property
     def key(self) -> str:
@@ -66,6 +68,7 @@ def _raised(alert: Mapping[str, Any], hold_seconds: float) -> RaisedAlert:
         annotations=alert["annotations"],
         since=since,
         told_at=since + timedelta(seconds=hold_seconds),
+        firing=alert.get("state") == "firing",
     )
 
 

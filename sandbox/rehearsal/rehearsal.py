@@ -74,10 +74,10 @@ def undo(bed: RehearsalBed) -> str | None:
 
 @dataclass
 class Watch:
-    """Tells each alert once that was not there `before`."""
+    """Tells each alert once that did not hold `before`, or that only waited then and fires now."""
 
     port: int
-    before: frozenset[str]
+    before: Mapping[str, RaisedAlert]
     say: Say
     told: dict[str, RaisedAlert]
     gone: bool = False
@@ -85,7 +85,14 @@ class Watch:
     @classmethod
     def over(cls, layout: Layout, say: Say) -> "Watch":
         port = Supervisor(layout).port("prometheus")
-        return cls(port, frozenset(each.key for each in pages.raised(port) or ()), say, {})
+        before = pages.raised(port) or ()
+        for name in sorted({each.name for each in before if each.firing}):
+            say(f"{name} fires already, and is not told again; wait until it has ended if you want to hear it.")
+        return cls(port, {each.key: each for each in before}, say, {})
+
+    def _is_news(self, alert: RaisedAlert) -> bool:
+        was = self.before.get(alert.key)
+        return was is None or (alert.firing and not was.firing)
 
     def once(self) -> None:
         now = pages.raised(self.port)
@@ -95,7 +102,7 @@ class Watch:
             self.gone = True
             return
         self.gone = False
-        for each in pages.once_each(alert for alert in now if alert.key not in self.before):
+        for each in pages.once_each(alert for alert in now if self._is_news(alert)):
             if each.subject not in self.told:
                 self.told[each.subject] = each
                 for line in pages.page(each):

@@ -185,7 +185,7 @@ def test_an_undoing_that_fails_can_be_repeated(layout: Layout, behaviour: Path, 
 # Who is told ------------------------------------------------------------------------------------------------------------------------
 
 
-def alert(name: str, severity: str = "page", **labels: str) -> Mapping[str, Any]:
+def alert(name: str, severity: str = "page", **labels: str) -> dict[str, Any]:
     return {
         "labels": {"alertname": name, "severity": severity, "layer": "request", **labels},
         "annotations": {"summary": f"{name} is so", "runbook_url": "docs/runbooks/slo-burn-rate.md"},
@@ -227,6 +227,24 @@ def test_an_alert_is_told_once_and_one_that_was_there_before_never(layout: Layou
     watch.once()
     watch.once()
     assert [line.split(":")[0] for line in said if not line.startswith(" ")] == ["PAGE SloBurnRate", "Prometheus does not answer"]
+
+
+def test_what_fires_already_is_said_first_and_what_only_waited_is_told_when_it_fires(layout: Layout) -> None:
+    raised = [{**alert("ReplicasMissing"), "state": "firing"}, {**alert("SloBurnRate"), "state": "pending"}]
+
+    class Prometheus(Handler):
+        def do_GET(self) -> None:
+            self.reply(200, rules(*raised))
+
+    said: list[str] = []
+    with served(Prometheus, Supervisor(layout).port("prometheus")):
+        watch = Watch.over(layout, said.append)
+        watch.once()
+        raised[1]["state"] = "firing"
+        watch.once()
+    first, *rest = said
+    assert first.startswith("ReplicasMissing fires already")
+    assert [line.split(":")[0] for line in rest if not line.startswith(" ")] == ["PAGE SloBurnRate"]
 
 
 def test_the_wait_ends_when_somebody_says_so_or_when_its_time_is_over(layout: Layout) -> None:
