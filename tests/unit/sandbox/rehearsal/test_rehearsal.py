@@ -229,7 +229,7 @@ def test_an_alert_is_told_once_and_one_that_was_there_before_never(layout: Layou
     assert [line.split(":")[0] for line in said if not line.startswith(" ")] == ["PAGE SloBurnRate", "Prometheus does not answer"]
 
 
-def test_what_fires_already_is_said_first_and_what_only_waited_is_told_when_it_fires(layout: Layout) -> None:
+def test_what_fires_already_is_said_first_and_what_waited_once_it_fires(layout: Layout) -> None:
     raised = [{**alert("ReplicasMissing"), "state": "firing"}, {**alert("SloBurnRate"), "state": "pending"}]
 
     class Prometheus(Handler):
