@@ -8,7 +8,7 @@ Service of the gateway beside ours (`components/platform/gateway_service.py`).
 
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES, requests, spread
+from components.addons.placement import A_FEW_AT_ONCE, ON_SYSTEM_NODES, requests, spread
 from components.versions import ISTIO_IMAGES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
 from headway.wire import CLASS_HEADER, CLASS_TAG, DEGRADE_HEADER, MESH_NAMESPACE, SAMPLES_PROVIDER
@@ -62,6 +62,7 @@ def node_agent_values() -> dict[str, Any]:
         "excludeNamespaces": [MESH_NAMESPACE, "kube-system"],
         "global": {"hub": ISTIO_IMAGES, "logAsJson": True},
         "resources": requests("100m", "100Mi"),
+        "updateStrategy": dict(A_FEW_AT_ONCE),
     }
 
 

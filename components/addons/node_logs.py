@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from components.addons.otel import IMAGE, LABELS, METRICS, NOT_SPOKEN, READS, monitored, redaction, telemetry, waiting
+from components.addons.placement import A_FEW_AT_ONCE
 from components.addons.prometheus import LOKI_URL
 from headway.wire import MODEL, RELEASE, TENANT
 
@@ -18,8 +19,6 @@ RELEASE_NAME = "otel-logs"
 LINE_BYTES = 16_384
 """A longer line is cut into pieces: the size of the pieces in which the container runtime writes it down."""
 MEMORY_MIB, QUEUE_MIB = 256, 16
-STARTED_AT_ONCE = "25%"
-"""Of the nodes, at an upgrade: one after the other, sixty would take longer than Helm waits."""
 
 _AS_ROOT = {
     # The files are root's, and nobody else's to read. It needs no capability to read what is its own.
@@ -48,7 +47,7 @@ def values(priority: str) -> dict[str, Any]:
         "podMonitor": monitored(),
         "priorityClassName": priority,
         "tolerations": [{"operator": "Exists"}],
-        "rollout": {"rollingUpdate": {"maxUnavailable": STARTED_AT_ONCE}},
+        "rollout": {"rollingUpdate": A_FEW_AT_ONCE["rollingUpdate"]},
         "securityContext": _AS_ROOT,
         "resources": {"limits": {"memory": f"{MEMORY_MIB}Mi"}, "requests": {"cpu": "50m", "memory": "128Mi"}},
         "alternateConfig": config(),

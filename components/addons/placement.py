@@ -22,6 +22,11 @@ RESTRICTED_CONTAINER: Mapping[str, Any] = {
     "readOnlyRootFilesystem": True,
 }
 
+A_FEW_AT_ONCE: Mapping[str, Any] = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "25%"}}
+"""How the pods of all nodes are replaced. Helm waits until each of them is a new one (helm v3, pkg/kube/ready.go,
+`daemonSetReady`); one after the other, which is a chart's default, sixty nodes would take longer, and the upgrade be undone.
+"""
+
 
 def spread(labels: Mapping[str, str]) -> list[dict[str, Any]]:
     """Over zones strictly and over hosts where possible: losing a zone leaves replicas, losing a host never blocks

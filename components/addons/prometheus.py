@@ -7,7 +7,7 @@ targets would alert for ever; and the chart's default Grafana password is a publ
 
 from typing import Any
 
-from components.addons.placement import ON_SYSTEM_NODES, requests, spread
+from components.addons.placement import A_FEW_AT_ONCE, ON_SYSTEM_NODES, requests, spread
 from components.versions import PROMETHEUS_DIGEST, PROMETHEUS_TAG
 from headway.wire import MODEL, MONITORING_NAMESPACE, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 
@@ -90,7 +90,11 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
             "nodeSelector": dict(ON_SYSTEM_NODES),
             "resources": requests("50m", "256Mi"),
         },
-        "prometheus-node-exporter": {"resources": requests("50m", "64Mi"), "tolerations": [{"operator": "Exists"}]},
+        "prometheus-node-exporter": {
+            "resources": requests("50m", "64Mi"),
+            "tolerations": [{"operator": "Exists"}],
+            "updateStrategy": dict(A_FEW_AT_ONCE),
+        },
     }
 
 

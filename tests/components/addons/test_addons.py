@@ -87,6 +87,15 @@ def test_keda_survives_the_loss_of_a_node() -> None:
     assert all(values[part]["replicaCount"] == 2 for part in ("operator", "metricsServer", "webhooks"))
 
 
+def test_pods_of_all_nodes_are_replaced_a_few_at_a_time() -> None:
+    of_nodes = {
+        "cni": istio.node_agent_values()["updateStrategy"],
+        "logs": node_logs.values("class")["rollout"],
+        "metrics": prometheus.values(days=30, storage_bytes=2**39)["prometheus-node-exporter"]["updateStrategy"],
+    }
+    assert {name: how["rollingUpdate"]["maxUnavailable"] for name, how in of_nodes.items()} == dict.fromkeys(of_nodes, "25%")
+
+
 def test_prometheus_sees_every_monitor_in_the_cluster() -> None:
     spec = prometheus.values(days=1, storage_bytes=20 * 2**30)["prometheus"]["prometheusSpec"]
     assert all(spec[f"{kind}SelectorNilUsesHelmValues"] is False for kind in ("podMonitor", "rule", "serviceMonitor"))
