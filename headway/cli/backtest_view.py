@@ -39,7 +39,8 @@ def backtest_lines(found: "Backtest", title: str, promised: float, longest: floa
 
 
 def _row(one: "RehearsalOutcome") -> tuple[str, ...]:
-    decided = "-" if one.minutes is None else f"{one.minutes:.0f} min (9 of 10: {one.minutes_p90:.0f})"
+    most = "-" if one.minutes_p90 is None else f"{one.minutes_p90:.0f}"
+    decided = "-" if one.minutes is None else f"{one.minutes:.0f} min (9 of 10: {most})"
     why = ", ".join(f"{reason} {count}" for reason, count in one.reasons.items())
     return one.change, f"{one.wrong} of {one.rehearsals} (up to {one.interval()[1]:.1%})", str(one.undecided), decided, why
 

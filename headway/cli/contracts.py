@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli import starters
+from headway.cli.contract_judges import judges, provable, registries, surroundings
 from headway.cli.output import Output, OutputOption
 from headway.cli.starters import DEFAULT_FOLDER
 from headway.environment.checkout import ENVIRONMENT_VARIABLE
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from headway.contract.explanation import Line
     from headway.contract.model import Model
     from headway.contract.pool import Pool
@@ -79,7 +78,7 @@ def check(
     sums: tuple[Line, ...] = ()
     if environment and not pool_findings:
         sums, pool_findings = _system_room(environment, path)
-    result, prefix = _load(path, pools, _registries() if registry else None, environment, stacks)
+    result, prefix = _load(path, pools, registries() if registry else None, environment, stacks)
     if output is CheckOutput.JSON:
         record = as_json(result, prefix)
         if environment:
@@ -122,44 +121,6 @@ def _blocked(findings: "tuple[Problem, ...]") -> bool:
     return any(finding.blocking for finding in findings)
 
 
-def _registries() -> "ModelCheck":
-    """Compares each model's artifact with the registry that it names; a registry is reached when the first contract names it."""
-    from functools import cache
-
-    from headway.contract.artifact import Registry
-    from headway.model_registry.entry import ModelRegistry, disagreements
-    from headway.model_registry.mlflow import MlflowRegistry
-    from headway.model_registry.sagemaker import SageMakerRegistry
-
-    @cache
-    def opened(system: Registry) -> ModelRegistry:
-        return MlflowRegistry.of(os.environ) if system is Registry.MLFLOW else SageMakerRegistry.of()
-
-    return lambda _, model: disagreements(model.artifact, opened(model.artifact.registry.system))
-
-
-def _surroundings(environment: str, stacks: Path) -> "ModelCheck":
-    """Says what the environment lacks for a model: images that its nodes could not pull, a bucket for its batch work."""
-    from headway.contract.crosscheck.batch_store import placed
-    from headway.contract.crosscheck.image import without_nat
-    from headway.contract.reading.network import region_without_nat
-    from headway.contract.reading.tenants import batch_bucket_of, stack_file
-
-    closed = region_without_nat(stacks / f"Pulumi.{environment}-cluster.yaml")
-
-    def lacks(tenant: str, model: "Model") -> "Iterator[Problem]":
-        if closed is not None:
-            yield from without_nat(model, closed)
-        yield from placed(model, batch_bucket_of(environment, tenant, stacks), stack_file(environment, tenant))
-
-    return lacks
-
-
-def _judges(*judges: "ModelCheck | None") -> "ModelCheck":
-    """What all of them say."""
-    return lambda tenant, model: (problem for judge in judges if judge is not None for problem in judge(tenant, model))
-
-
 def _load(
     path: Path, pools: "tuple[Pool, ...] | None", judge: "ModelCheck | None", environment: str | None, stacks: Path
 ) -> "tuple[CheckResult, str]":
@@ -172,7 +133,7 @@ def _load(
     from headway.contract.reading.loader import TENANT_FILE, load_tenant, load_tenants
     from headway.contract.reading.tenants import tenants_of
 
-    judge = _judges(judge, *([_surroundings(environment, stacks)] if environment is not None else []))
+    judge = judges(judge, provable, *([surroundings(environment, stacks)] if environment is not None else []))
 
     if not path.exists():
         raise UserError(

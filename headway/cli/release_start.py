@@ -72,13 +72,13 @@ def _begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, 
     room, other = _room(here, model), fold(here.ledger().read()).running
     if other and other.release == release_id(model):  # while replicas were asked, somebody else began it
         return other
-    begin(here.ledger(), here.store, model, room, start, answers)
+    begin(here.ledger(), here.store, model, room, start, answers, _traffic(here, view, model, start.speed))
     return None
 
 
 def in_time(here: "ServicePlace", speed: float) -> None:
     """Whether ticks at that speed can be measured. Raises UserError."""
-    from headway.release.driver.start import TICK_SECONDS
+    from headway.release.tick_length import TICK_SECONDS
 
     if speed != 1.0 and not here.port.time_can_be_compressed:
         raise UserError(
@@ -117,6 +117,27 @@ def _answers(here: "ServicePlace", model: "Model") -> "GoldenTrial":
         return GoldenTrial(compared=False, reason=f"the stable version answered none of its golden requests ({'; '.join(trial.examples)})")
     said = f"the stable version gave {trial.pairs - trial.mismatches} of {trial.pairs} golden answers"
     return GoldenTrial(compared=True, reason=said, pairs=trial.pairs, mismatches=trial.mismatches)
+
+
+def _traffic(here: "ServicePlace", view: "ReleaseView", model: "Model", speed: float) -> float | None:
+    """Requests a second of users, in the policy's time, after saying what so few can prove; None where nobody knows."""
+    from headway.environment.port import OutOfReachError
+    from headway.ledger.traffic_split import ArmRole
+    from headway.release.driver.rollout_state import fold
+    from headway.release.tick_length import ENOUGH
+
+    split = fold(here.ledger().read()).split
+    stable = split.arm(ArmRole.STABLE) if split else None
+    try:
+        measured = here.world(model).requests_a_second(stable.key, speed) if stable else None
+    except OutOfReachError:  # which the check of the evidence says in better words
+        return None
+    if measured is not None and measured < ENOUGH:
+        from headway.release.forecast import said
+
+        for sentence in said(model.rollout, measured):
+            view.say(sentence)
+    return measured
 
 
 def _room(here: "ServicePlace", model: "Model") -> "PoolCapacity":

@@ -13,7 +13,7 @@ from typing import Annotated
 from pydantic import Field
 
 from headway.contract.part import Flag, Name, Number, Part, between
-from headway.contract.units import Bytes, Duration, Share
+from headway.contract.units import Bytes, Duration, Rate, Share
 from headway.problem import Problem, problem
 
 _MINUTES = Duration.parse
@@ -191,6 +191,8 @@ class Rollout(Part):
     """How different the new version may be."""
     trade: Trade | None = None
     """How much slower a better model may be. If left out, better answers do not excuse slower ones."""
+    usual_requests: Annotated[Rate, between(Rate(1), Rate.parse("1000000/s"))] | None = None
+    """Requests that the service usually gets. With it `headway check` says whether so few can prove a version; a release measures its own."""
     surge: Surge = Surge.AUTO
     """Where the new version's GPUs come from; `surge` is refused where the pool has none to spare."""
     split: Split | None = None

@@ -50,8 +50,9 @@ class RehearsalOutcome:
     promoted: int
     undecided: int
     minutes: float | None
-    """Median to the decision; None where there was none."""
+    """Within which half were decided; None where fewer were."""
     minutes_p90: float | None
+    """Within which nine of ten were."""
     minutes_spent: float
     """Mean, with rehearsals that ended undecided counted in full."""
     exposure: float
@@ -73,8 +74,10 @@ class RehearsalOutcome:
         return float(low), float(high)
 
 
-def rehearse(traffic: RehearsedTraffic, policy: GatePolicy, change: str, *, healthy: bool, longest_ticks: int) -> RehearsalOutcome:
-    """Rehearse until all are decided, for `longest_ticks` at most."""
+def rehearse(
+    traffic: RehearsedTraffic, policy: GatePolicy, change: str, *, healthy: bool, longest_ticks: int, enough: float = 1.0
+) -> RehearsalOutcome:
+    """Rehearse until this share is decided (`enough`), for `longest_ticks` at most."""
     n, minutes_a_tick = traffic.rehearsals, traffic.tick_seconds / 60
     gate = Gate(policy, traffic.edges, traffic.classes, shape=(n,), tick_seconds=traffic.tick_seconds)
     gate.learn(traffic.learnt())
@@ -92,10 +95,9 @@ def rehearse(traffic: RehearsedTraffic, policy: GatePolicy, change: str, *, heal
         for code in decision.reason[now & (decision.phase == Phase.ROLLED_BACK)]:
             name = Reason(int(code)).name.lower()
             reasons[name] = reasons.get(name, 0) + 1
-        if (decision.phase != Phase.RELEASING).all():
+        if (decision.phase != Phase.RELEASING).mean() >= enough:
             break
     back, still = decision.phase == Phase.ROLLED_BACK, decision.phase == Phase.RELEASING
-    known = decided[~np.isnan(decided)] * minutes_a_tick
     spent = waited.ticks.mean(axis=0) * minutes_a_tick
     return RehearsalOutcome(
         change=change,
@@ -104,10 +106,16 @@ def rehearse(traffic: RehearsedTraffic, policy: GatePolicy, change: str, *, heal
         rolled_back=int(back.sum()),
         promoted=int((~back & ~still).sum()),
         undecided=int(still.sum()),
-        minutes=float(np.median(known)) if len(known) else None,
-        minutes_p90=float(np.quantile(known, 0.9)) if len(known) else None,
+        minutes=_within(decided * minutes_a_tick, 0.5),
+        minutes_p90=_within(decided * minutes_a_tick, 0.9),
         minutes_spent=float(np.nan_to_num(decided, nan=longest_ticks).mean()) * minutes_a_tick,
         exposure=float(exposure.mean()),
         reasons=dict(sorted(reasons.items())),
         waited={what.name.lower(): float(spent[what]) for what in WaitingFor if spent[what]},
     )
+
+
+def _within(decided: Floats, share: float) -> float | None:
+    """`decided`: not-a-number where it was not."""
+    minutes = float(np.quantile(np.nan_to_num(decided, nan=np.inf), share, method="higher"))
+    return minutes if np.isfinite(minutes) else None

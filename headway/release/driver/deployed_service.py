@@ -34,6 +34,8 @@ _OWN_PROBES = "each replica's startup probe, which asks it before it is ready"
 _SIMULATED = "nobody"
 PROBE_SECONDS = 5.0
 """Longest that golden requests are asked at a time; the driver has other things to look at."""
+LATELY_SECONDS = (900.0, 300.0)
+"""How far back traffic is measured before a release begins."""
 
 
 @dataclass
@@ -127,6 +129,16 @@ class DeployedService:
         if blocking and self.requests_hint and self.cluster.simulated(rollout.stable):
             return (f"the stable version's replicas are simulated, so nothing can be compared. {self.requests_hint}",)
         return blocking
+
+    def requests_a_second(self, arm: str, speed: float) -> float | None:
+        """What users asked of the arm of this key lately, in the policy's time: over a quarter of an hour or its last five minutes, the
+        more of both; None where nobody knows or nobody asked. Raises OutOfReachError."""
+        host, before = self.cluster.route().hosts.get(arm), self.now().timestamp() - self.settle_seconds
+        if host is None:
+            return None
+        raws = {seconds: self.evidence.history(self.service, ArmNames(stable=host), before, seconds / speed) for seconds in LATELY_SECONDS}
+        counted = [sum(raw["arms"]["stable"]["requests"]) / seconds for seconds, raw in raws.items() if raw["answered"]]
+        return max(counted, default=0.0) or None
 
     def history(self, rollout: RolloutState, seconds: float) -> RawCounters:
         before = self.now().timestamp() - self.settle_seconds

@@ -14,7 +14,7 @@ from headway.contract.difference import difference
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release
 from headway.contract.rollout import Rollout as Policy
-from headway.contract.rollout import Strategy
+from headway.contract.rollout import Split, Strategy
 from headway.contract.units import Share
 from headway.ledger.chain import Ledger, register
 from headway.ledger.events import Event
@@ -27,9 +27,9 @@ from headway.release.driver.judge import first_decision, gate_version, policy_do
 from headway.release.driver.rollout_state import ServiceState, fold
 from headway.release.gate import GatePolicy
 from headway.release.plan import PoolCapacity, RolloutPlan, plan
+from headway.release.tick_length import LONGEST_TICK_SECONDS, TICK_SECONDS, smallest_share, tick_seconds
 
-TICK_SECONDS = 60.0
-TICKS_OF_AN_EXPERIMENT, LONGEST_TICK_SECONDS = 2_880, 300.0
+TICKS_OF_AN_EXPERIMENT = 2_880
 FASTEST = 240.0
 """A tick of the sandbox is then a quarter of a second; shorter ones hold no request."""
 
@@ -56,12 +56,21 @@ class GoldenTrial:
     """Whether replicas only pretend to run: then nothing answers copies either."""
 
 
-def begin(ledger: Ledger, store: LedgerStore, model: Model, room: PoolCapacity, start: StartOptions, answers: GoldenTrial) -> Event:
-    """Write down that `model` is to be released. Raises UserError for what cannot be, LostError when a race was lost."""
+def begin(
+    ledger: Ledger,
+    store: LedgerStore,
+    model: Model,
+    room: PoolCapacity,
+    start: StartOptions,
+    answers: GoldenTrial,
+    requests_a_second: float | None = None,
+) -> Event:
+    """Write down that `model` is to be released. `requests_a_second`: of users, in the policy's time; None where nobody knows. Raises
+    UserError for what cannot be, LostError when a race was lost."""
     service = fold(ledger.read())
     stable = possible(ledger.chain, service, store, model, start)
     made = plan(model.rollout, room, model.scaling.max_replicas)
-    tick = tick_seconds(model.rollout)
+    tick = _tick_seconds(model.rollout, made, answers, requests_a_second)
     policy = _policy(model.rollout, made, answers, tick)
     name = release_id(model)
     content = register(store, ledger.chain, {"id": name, "contract": model.model_dump(mode="json")})
@@ -140,12 +149,16 @@ def possible(chain: str, service: ServiceState, store: LedgerStore, model: Model
     return stable
 
 
-def tick_seconds(rollout: Policy) -> float:
-    """How often the gate decides: each minute, but in an experiment of more than two days less often, or its ledger
-    would hold a tick for every minute of weeks."""
-    if rollout.split is None:
-        return TICK_SECONDS
-    spread = math.ceil(rollout.split.duration.seconds / TICKS_OF_AN_EXPERIMENT / TICK_SECONDS) * TICK_SECONDS
+def _tick_seconds(rollout: Policy, made: RolloutPlan, answers: GoldenTrial, requests_a_second: float | None) -> float:
+    """How often the gate decides: each minute, or less often where requests are few."""
+    if rollout.split is not None:
+        return tick_of_an_experiment(rollout.split)
+    return tick_seconds(rollout, requests_a_second, smallest_share(_policy(rollout, made, answers, TICK_SECONDS)))
+
+
+def tick_of_an_experiment(split: Split) -> float:
+    """Each minute, but in one of more than two days less often, or its ledger would hold a tick for every minute of weeks."""
+    spread = math.ceil(split.duration.seconds / TICKS_OF_AN_EXPERIMENT / TICK_SECONDS) * TICK_SECONDS
     return min(max(TICK_SECONDS, spread), LONGEST_TICK_SECONDS)
 
 

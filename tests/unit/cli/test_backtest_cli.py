@@ -58,6 +58,11 @@ def test_the_part_of_the_contract_that_costs_most_is_named():
     assert re.split(r" {2,}", step.strip()) == ["15.0", "the shortest time of a step", "rollout.step_at_least"]
 
 
+def test_minutes_that_too_few_needed_to_know_are_left_out():
+    assert "16 min (9 of 10: -)" in shown(dataclasses.replace(SLOW, minutes_p90=None))[4]
+    assert " min (" not in shown(dataclasses.replace(SLOW, minutes=None))[4]
+
+
 def test_no_part_is_blamed_where_none_costs_a_minute():
     assert "No single part costs a minute or more." in shown(HEALTHY, relaxed=HEALTHY)
 

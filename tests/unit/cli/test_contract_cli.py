@@ -87,6 +87,18 @@ def test_check_judges_the_tenants_that_the_environment_has(folder: Path) -> None
     assert "stack-has-a-tenant" in result.stdout
 
 
+def test_check_warns_of_traffic_that_cannot_prove_a_version(folder: Path) -> None:
+    rollout = {"strategy": "canary", "at_most": "30m", "step_at_most": "20m", "usual_requests": "100/h"}
+    model = changed(DEFECTS, {"rollout": rollout})
+    write(folder, "tenants/vision/defects.yaml", model)
+    result = run("check", "--output", "json")
+    (found,) = [each for each in json.loads(result.stdout)["findings"] if each["rule"] == "rollout-can-be-proven"]
+    assert (found["level"], found["path"]) == ("warning", "rollout.usual_requests")
+    assert "at 0.0278 requests a second 0 of 15 simulated releases" in found["fact"]
+    write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"rollout": {**rollout, "usual_requests": "50/s"}}))
+    assert "rollout-can-be-proven" not in run("check", "--output", "json").stdout
+
+
 def test_a_starter_says_what_to_replace(folder: Path) -> None:
     run("new", "tenant", "acme")
     run("new", "model", "acme", "first")

@@ -18,6 +18,7 @@ from headway.contract.assignment import HASH, bucket, buckets_of
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.rollout import Rollout as Policy
+from headway.contract.rollout import Split
 from headway.contract.units import Share
 from headway.ledger.chain import verify
 from headway.ledger.events import Event, parse
@@ -30,7 +31,7 @@ from headway.release.driver import targets
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.driver.requests import ask
 from headway.release.driver.rollout_state import RolloutState, ServiceState
-from headway.release.driver.start import tick_seconds
+from headway.release.driver.start import tick_of_an_experiment
 from headway.release.driver.verify import recomputed
 from headway.release.experiment import assigned
 from headway.release.plan import PoolCapacity, plan
@@ -409,11 +410,7 @@ def test_the_command_refuses_by_name(command: Callable[..., Result], words: tupl
 
 @pytest.mark.parametrize(("duration", "seconds"), [("1h", 60), ("2d", 60), ("49h", 120), ("7d", 240), ("14d", 300), ("90d", 300)])
 def test_a_long_experiment_is_judged_less_often_but_every_five_minutes(duration: str, seconds: float) -> None:
-    assert tick_seconds(Policy.model_validate({"strategy": "ab", "split": {**SPLIT, "duration": duration}})) == seconds
-
-
-def test_others_are_judged_each_minute() -> None:
-    assert tick_seconds(Policy.model_validate({"strategy": "canary"})) == 60
+    assert tick_of_an_experiment(Split.model_validate({**SPLIT, "duration": duration})) == seconds
 
 
 def bounds(found: TrafficSplit) -> list[tuple[str, int, int | None, int | None, int | None]]:

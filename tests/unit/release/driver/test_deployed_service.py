@@ -160,3 +160,40 @@ def test_replicas_that_run_are_told_what_the_evidence_lacks(climbing: dict[int, 
 def test_the_name_of_a_metric_keeps_its_letters_at_the_beginning_of_a_sentence() -> None:
     assert messages.sentence("istio_requests_total shows no request") == "istio_requests_total shows no request."
     assert messages.sentence("nobody watched it") == "Nobody watched it."
+
+
+class Counted:
+    """Evidence of so many requests in the last quarter of an hour and in its last five minutes."""
+
+    settle_seconds = 5.0
+
+    def __init__(self, quarter: int | None, five: int | None, speed: float = 1.0) -> None:
+        self.requests = {900.0 / speed: quarter, 300.0 / speed: five}
+
+    def history(self, service: Any, arms: Any, before: float, seconds: float) -> dict[str, Any]:
+        found = self.requests[seconds]
+        return {"answered": found is not None, "arms": {arms.stable: {"requests": [found, 0]}} if found is not None else {}}
+
+
+def traffic(evidence: Counted, speed: float = 1.0, hosts: Mapping[str, str] | None = None) -> float | None:
+    class Cluster(Pods):
+        def route(self) -> LiveRoute:
+            return LiveRoute(weights={}, hosts={"r1": "stable"} if hosts is None else hosts)
+
+    more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Cluster(), "evidence": evidence, "run": None}
+    return DeployedService(**more, service=reading.JudgedService(tenant="vision", model="defects")).requests_a_second("r1", speed)
+
+
+@pytest.mark.parametrize(
+    ("quarter", "five", "rate"), [(90, 30, 0.1), (90, 90, 0.3), (900, 0, 1.0), (0, 0, None), (None, None, None), (None, 30, 0.1)]
+)
+def test_traffic_is_the_more_of_a_quarter_of_an_hour_and_five_minutes(quarter: int | None, five: int | None, rate: float | None) -> None:
+    assert traffic(Counted(quarter, five)) == (pytest.approx(rate) if rate else None)
+
+
+def test_traffic_is_counted_in_the_policys_time() -> None:
+    assert traffic(Counted(900, 300, speed=15.0), speed=15.0) == pytest.approx(1.0)
+
+
+def test_of_a_version_that_no_route_names_no_traffic_is_known() -> None:
+    assert traffic(Counted(90, 30), hosts={}) is None

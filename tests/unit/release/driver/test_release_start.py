@@ -45,6 +45,7 @@ class Here:
     scrape_seconds: float = 1.0
     pools: tuple[Any, ...] = ()
     guarded: list[str] = field(default_factory=list)
+    traffic: float | None = None
 
     chain = CHAIN
 
@@ -76,6 +77,10 @@ class Here:
 
     def answers(self, _: str) -> Any:
         raise OutOfReachError("connection refused")
+
+    def requests_a_second(self, arm: str, speed: float) -> float | None:
+        assert arm == self.scene.stable
+        return self.traffic
 
     @property
     def cluster(self) -> Any:
@@ -211,3 +216,16 @@ def test_of_two_who_begin_at_once_the_second_goes_on_with_what_the_first_began(s
     found = begun(here, ANY, StartOptions(), supersede=False, guarded=True)
     assert found is not None and found.release == scene.release
     assert scene.kinds().count(EventKind.STARTED) == 1
+
+
+@pytest.mark.parametrize(("traffic", "seconds"), [(None, 60), (50.0, 60), (0.1, 300)])
+def test_a_release_of_few_requests_is_judged_in_longer_ticks(scene: Scene, traffic: float | None, seconds: float) -> None:
+    said: Any = _Said()
+    model = version(scene, "2027.2.1", at_most="30m", step_at_most="20m")
+    assert begun(Here(scene, model, traffic=traffic), said, StartOptions(), supersede=False, guarded=False) is None  # type: ignore[arg-type]
+    running = scene.service().running
+    assert running is not None
+    assert running.body["tick_seconds"] == seconds
+    assert running.body["policy"]["ticks_at_most"] == 1800 / seconds
+    warned = [line for line in said.lines if line.startswith("At 0.1 requests a second, in ticks of 5 min, 0 of ")]
+    assert len(warned) == (traffic == 0.1)
