@@ -9,7 +9,7 @@ from typing import Any
 
 from sandbox.cluster.api import LoopbackEndpoint
 
-_HIDDEN = {"alertname", "severity", "layer", "long_window", "owner", "receiver"}
+_HIDDEN = {"alertname", "instance", "job", "layer", "long_window", "owner", "receiver", "severity"}
 
 
 @dataclass(frozen=True, kw_only=True)
