@@ -99,8 +99,8 @@ FAULTS = {
             breaks="users come with tokens that have expired",
             alert=None,
             truth="Every token had expired. The gateway answered 401, which is no error of the service: nobody is told, and only the users"
-            " know. Ask who issues their tokens.",
-            shown_by=("headway status -e sandbox",),
+            " know. The access log has it, and *Requests by response code* of the request dashboard.",
+            shown_by=(),
         ),
         Fault(
             name="prometheus",

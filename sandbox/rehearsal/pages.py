@@ -85,8 +85,10 @@ def page(alert: RaisedAlert) -> list[str]:
     where = ", ".join(f"{name} {value}" for name, value in sorted(alert.labels.items()) if name not in _HIDDEN)
     kind = "PAGE" if alert.severity == "page" else alert.severity.upper()
     links = [f"  {_called(name)}: {url}" for name, url in sorted(alert.annotations.items()) if name.endswith("_url")]
+    more = alert.annotations.get("description")
     return [
         f"{kind} {alert.name}: {alert.annotations.get('summary', '')}",
+        *([f"  {more}"] if more else []),
         *([f"  {where}"] if where else []),
         *links,
         f"  holds since {alert.since.astimezone():%H:%M:%S}; people are told at {alert.told_at.astimezone():%H:%M:%S}",

@@ -140,4 +140,4 @@ def truth(fault: Fault, told: Mapping[str, RaisedAlert], before: Mapping[str, Us
         speed += f" ({was.p99_ms:.0f} ms before)" if speed and was and was.p99_ms is not None else ""
         lost, refused = found.lost - base.lost, found.refused - base.refused
         lines.append(f"Users of {model}: {found.sent - base.sent:,} requests, {lost:,} lost, {refused:,} refused{speed}.")
-    return [*lines, "It would have been shown by:", *(f"  {each}" for each in fault.shown_by)]
+    return [*lines, *(["It would have been shown by:"] if fault.shown_by else []), *(f"  {each}" for each in fault.shown_by)]

@@ -68,7 +68,9 @@ def _charged(model: Model, path: tuple[str, ...], amount: int) -> int:
 
 def _how(model: Model, path: tuple[str, ...], each: Quantity | int, show: Callable[[int], Quantity | int]) -> str:
     beside = _beside(model, path)
-    return f"{each} x {_replicas(model)}" + (f" + {show(beside)} for what feeds them" if beside else "")
+    return f"{each.brief if isinstance(each, Bytes) else each} x {_replicas(model)}" + (
+        f" + {show(beside)} for what feeds them" if beside else ""
+    )
 
 
 def granted(quota: Quota) -> dict[tuple[str, ...], int]:

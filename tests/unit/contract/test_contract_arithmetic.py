@@ -182,6 +182,11 @@ def test_quota_is_charged_at_the_maximum_with_warm_places_and_batch_workers() ->
     assert uses["quota", "cpu"].used == 7 * 3_100 + 3 * 4_100, "sidecars are pods' CPU too"
 
 
+def test_what_one_replica_takes_of_a_quota_is_said_in_three_figures() -> None:
+    uses = {use.path: use for use in quota_use(tenant(), [model(CHAT)])}
+    assert [each.why for each in uses["quota", "gpu_memory"].lines] == ["79.6Gi x 3 replicas"]
+
+
 def test_a_gpu_that_the_quota_does_not_name_is_not_granted() -> None:
     uses = {use.path: use for use in quota_use(tenant(), [model(CHAT)])}
     assert uses["quota", "gpus", "h100"].limit == 0
