@@ -75,8 +75,8 @@ CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
             replicas="alertmanager.alertmanagerSpec.replicas",
             volume=f"alertmanager.alertmanagerSpec.storage.{_CLAIM}",
         ),
-        # Beside Grafana itself: one sidecar for dashboards and one for data sources.
-        ChartPods(name="grafana", containers=("grafana.resources", _SIDECAR, _SIDECAR)),
+        # Beside Grafana itself: a sidecar for dashboards. What fetches data sources has ended by then.
+        ChartPods(name="grafana", containers=("grafana.resources", _SIDECAR)),
         ChartPods(name="kube-state-metrics", containers=("kube-state-metrics.resources",)),
         ChartPods(name="node-exporter", containers=("prometheus-node-exporter.resources",), every_node=True),
         ChartPods(

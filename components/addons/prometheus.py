@@ -5,6 +5,8 @@ reading them needs only the network. The traps: EKS hides its scheduler, control
 targets would alert for ever; and the chart's default Grafana password is a published one.
 """
 
+import hashlib
+import json
 from typing import Any
 
 from components.addons.placement import A_FEW_AT_ONCE, ON_SYSTEM_NODES, requests, spread
@@ -141,9 +143,11 @@ def _grafana() -> dict[str, Any]:
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "resources": requests("100m", "256Mi"),
         "rbac": {"useExistingClusterRole": DASHBOARDS_READER},
+        "podAnnotations": {"checksum/datasources": hashlib.sha256(json.dumps(_sources()).encode()).hexdigest()},
         "sidecar": {
-            "dashboards": {"resource": "configmap", "searchNamespace": "ALL"},
-            "datasources": {"resource": "configmap"},
+            "dashboards": {"resource": "configmap", "searchNamespace": "ALL", "skipReload": True},
+            # Fetched before Grafana starts, which reads them once: it reloads for an administrator alone, and there is none.
+            "datasources": {"resource": "configmap", "initDatasources": True, "skipReload": True, "watchMethod": "LIST"},
             "resources": requests("20m", "96Mi"),
         },
         "testFramework": {"enabled": False},

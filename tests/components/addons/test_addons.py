@@ -118,6 +118,13 @@ def test_grafana_has_no_published_password() -> None:
     assert grafana["grafana.ini"]["auth.anonymous"]["org_role"] == "Viewer"
 
 
+def test_grafana_has_its_data_sources_before_it_starts() -> None:
+    """It has no administrator, so nobody can have it reload them (chart grafana 12.11.1, templates/_pod.tpl: `initDatasources`)."""
+    fetched = prometheus.values(days=30, storage_bytes=2**39)["grafana"]["sidecar"]["datasources"]
+    assert fetched["initDatasources"]
+    assert fetched["watchMethod"] == "LIST", "a first container that watches never ends, and Grafana never starts"
+
+
 def test_attributes_pass_the_collector_by_an_allow_list_on_every_pipeline() -> None:
     config = otel.config()
     assert config["processors"]["redaction"]["allow_all_keys"] is False
