@@ -364,7 +364,7 @@ def _shortcomings(service: JudgedService, arms: ArmNames, raw: RawReading) -> li
             Problem(
                 fact=f"most requests carry none of the classes {', '.join(service.classes)} in {queries.CLASS}",
                 consequence="Most requests would not be compared",
-                remedy=f"Let the gateway set the header {CLASS_HEADER} and the mesh write it into the label, or remove the classes",
+                remedy=f"Update the tenant's stack, whose filter lets the replicas' proxies write {CLASS_HEADER}, or remove the classes",
             )
         )
     if stable is not None and not stable["tells_copies"]:
