@@ -1,0 +1,144 @@
+"""Evidence for a whole life: never more than its budget of false alarms, and not late when something is wrong."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.release.evaluation.drift import BETS, conformal_p, drift_factors
+from headway.release.evaluation.lifelong import begun, observed, stake, together
+from headway.release.evaluation.loss import BETS as LOSS_BETS
+from headway.release.evaluation.loss import loss_factors
+
+SHARES = st.floats(0.0, 0.5)
+
+
+def test_all_stakes_of_a_life_together_are_no_more_than_what_there_is():
+    until = 200_000
+    rest = stake(until) * (until + 100) * math.log(until + 100)  # the integral of such stakes from there on
+    assert 0.98 < sum(map(stake, range(1, until))) + rest < 1.0
+
+
+@given(st.lists(st.floats(0.0, 3.0), min_size=1, max_size=30))
+def test_wealth_is_neither_made_nor_lost_by_bets_that_win_nothing(factors):
+    evidence = begun(3)
+    for _ in factors:
+        evidence = observed(evidence, np.ones(3))
+    assert evidence.value == pytest.approx(1.0)
+    for factor in factors:
+        evidence = observed(evidence, np.full(3, factor))
+    assert evidence.value >= 0
+    assert evidence.observations == 2 * len(factors)
+
+
+@given(wrong=SHARES, accepted=st.floats(0.001, 0.9))
+def test_a_loss_that_is_accepted_wins_nothing_in_the_mean(wrong, accepted):
+    mean = wrong * loss_factors(1, accepted) + (1 - wrong) * loss_factors(0, accepted)
+    assert (mean <= 1 + 1e-9).all() if wrong <= accepted else (mean > 1).all()
+
+
+@given(loss=st.floats(0, 1), accepted=st.floats(0.001, 0.999))
+def test_no_answer_can_cost_a_bet_all_that_it_has(loss, accepted):
+    assert (loss_factors(loss, accepted) > 0).all()
+
+
+def test_a_wrong_answer_is_worth_the_likelihood_ratio():
+    assert loss_factors(1, 0.02)[0] == pytest.approx((0.02 + 0.98 * 0.03) / 0.02)
+    assert loss_factors(0, 0.02)[0] == pytest.approx((1 - 0.02 - 0.98 * 0.03) / 0.98)
+
+
+@pytest.mark.parametrize(("loss", "accepted"), [(1.5, 0.1), (-0.1, 0.1), (0, 1.0), (0, 0.0)])
+def test_a_loss_that_no_bet_allows_for_is_refused(loss, accepted):
+    with pytest.raises(ValueError, match="No bet allows for it"):
+        loss_factors(loss, accepted)
+
+
+def test_bets_on_p_values_win_nothing_in_the_mean_while_these_are_uniform():
+    grid = (np.arange(2_000_000) + 0.5) / 2_000_000
+    means = drift_factors(grid).mean(axis=0)
+    assert len(means) == BETS
+    assert (means <= 1 + 1e-9).all()
+    assert (means > 0.99).all()
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 5))
+def test_a_rank_among_equals_is_every_rank_of_theirs_equally_often(earlier, value):
+    ends = [float(conformal_p(value, earlier, tie)) for tie in (0.0, 1.0)]
+    assert ends[0] == sum(one > value for one in earlier) / (len(earlier) + 1)
+    assert ends[1] == pytest.approx(sum(one >= value for one in [*earlier, value]) / (len(earlier) + 1))
+
+
+def test_p_values_of_an_exchangeable_stream_are_uniform_and_independent():
+    values = list(itertools.permutations(range(5)))
+    ranks = {tuple(math.ceil(float(conformal_p(v[i], v[:i], 0.5)) * (i + 1)) for i in (2, 3, 4)) for v in values}
+    assert len(ranks) == 3 * 4 * 5, "each combination of ranks occurs, as of independent ones"
+
+
+def drifting(onset, change, seed=1, streams=40, length=400, reference=200, shape=lambda values: values):
+    """Number of values after the onset at which each stream was accused; not-a-number where it was not; minus where it was before."""
+    rng = np.random.default_rng(seed)
+    values = rng.standard_normal((streams, reference + length))
+    values = shape(values)
+    values[:, reference + onset :] = change(values[:, reference + onset :])
+    evidence, accused = begun(BETS, (streams,)), np.full(streams, np.nan)
+    for place in range(reference, reference + length):
+        p = conformal_p(values[:, place], values[:, :place], rng.random(streams))
+        evidence = observed(evidence, drift_factors(p))
+        accused = np.where(evidence.proven() & np.isnan(accused), place - reference - onset + 1, accused)
+    return accused
+
+
+@pytest.mark.parametrize(
+    ("change", "within"),
+    [
+        (lambda values: values + 1.5, 40),
+        (lambda values: values - 1.5, 40),
+        (lambda values: 3 * values, 60),
+        (lambda values: values / 5, 80),
+    ],
+    ids=["larger", "smaller", "more extreme", "less extreme"],
+)
+def test_a_change_of_values_is_found_whatever_its_kind_and_time(change, within):
+    accused = drifting(200, change)
+    assert (accused > 0).all()
+    assert np.median(accused) < within
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [lambda values: values, np.round, lambda values: np.sign(values) * np.exp(3 * np.abs(values))],
+    ids=["normal", "few values, many ties", "heavy tails"],
+)
+def test_a_stream_that_does_not_change_is_left_alone_whatever_its_values(shape):
+    assert np.isnan(drifting(400, lambda values: values, streams=300, shape=shape)).mean() >= 0.99
+
+
+def test_a_change_of_an_hour_is_none_among_values_of_that_hour():
+    rng = np.random.default_rng(5)
+    days = rng.standard_normal((40, 24)) + 3 * np.sin(np.arange(24) / 24 * 2 * np.pi)
+    evidence = begun(BETS)
+    for day in range(20, 40):
+        for hour in range(24):
+            evidence = observed(evidence, drift_factors(conformal_p(days[day, hour], days[:day, hour], rng.random())))
+    assert not evidence.proven()
+
+
+def test_a_version_that_begins_to_lose_is_accused_and_one_that_does_not_is_not():
+    rng = np.random.default_rng(2)
+    sound, worse = begun(LOSS_BETS), begun(LOSS_BETS)
+    accused = None
+    for number in range(3000):
+        sound = observed(sound, loss_factors(int(rng.random() < 0.02), 0.02))
+        worse = observed(worse, loss_factors(int(rng.random() < (0.02 if number < 1500 else 0.2)), 0.02))
+        accused = number if accused is None and worse.proven() else accused
+    assert not sound.proven()
+    assert accused is not None
+    assert 1500 < accused < 1600
+
+
+def test_several_streams_share_one_budget():
+    evidence = observed(begun(1), np.asarray([50.0]))
+    assert together((evidence, begun(1))) == pytest.approx((float(evidence.value) + 1) / 2)
