@@ -176,15 +176,15 @@ def _promised(promises: tuple[Promise, ...]) -> str:
         return "[dim]not measured[/dim]"
     worst = max(promises, key=lambda each: each.burn)
     if worst.burn <= _BURNS:
-        return f"[green]kept[/green] [dim]{worst.burn:.2g}x[/dim]"
-    return f"[red]{escape(worst.objective)} burns {worst.burn:.2g}x[/red]"
+        return f"[green]kept[/green] [dim]{times(worst.burn)}[/dim]"
+    return f"[red]{escape(worst.objective)} burns {times(worst.burn)}[/red]"
 
 
 def _promise(promise: Promise) -> str:
     colour = "green" if promise.burn <= _BURNS else "red"
     return (
         f"{escape(promise.objective)}: {100 * promise.broken:.3g} % of requests broke it in the last hour, "
-        f"{100 * promise.allowed:.3g} % may: [{colour}]{promise.burn:.2g}x[/]"
+        f"{100 * promise.allowed:.3g} % may: [{colour}]{times(promise.burn)}[/]"
     )
 
 
@@ -198,3 +198,8 @@ def _release(picture: Picture, service: ServiceView) -> str:
 
 def _report(picture: Picture, service: ServiceView) -> str:
     return f"headway release report {service.chain} -e {picture.environment}"
+
+
+def times(burn: float) -> str:
+    """Two figures, and a large one whole: nobody reads 1.2e+02."""
+    return f"{burn:.0f}x" if burn >= 10 else f"{burn:.2g}x"

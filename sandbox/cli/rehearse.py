@@ -1,5 +1,6 @@
 """`headway rehearse FAULT`: break the demonstration, and find out why as on-call would."""
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -103,7 +104,7 @@ def _rehearse(name: str, environment: str | None, minutes: float, project: Path 
         interrupted = put is None
     finally:
         after = rehearsal.users(layout)
-        rehearsal.undo(bed)
+        rehearsal.undo(bed, os.getpid())
     if put is None or interrupted:
         typer.echo("Interrupted while it was being put in; it is out again.")
         raise typer.Exit(Exit.INTERRUPTED)

@@ -6,6 +6,7 @@ killed is undone by the next command.
 """
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
@@ -34,6 +35,8 @@ class PutFault:
 
     name: str
     at: str
+    pid: int
+    """Whose rehearsal it is."""
     kept: Mapping[str, Any]
 
 
@@ -51,7 +54,7 @@ def begin(bed: RehearsalBed, name: str) -> PutFault:
             "Run `headway rehearse undo -e sandbox`.",
             Exit.BUSY,
         )
-    fault = PutFault(name, datetime.now(UTC).isoformat(timespec="seconds"), ACTS[name].read(bed))
+    fault = PutFault(name, datetime.now(UTC).isoformat(timespec="seconds"), os.getpid(), ACTS[name].read(bed))
     path.write_text(json.dumps(asdict(fault)))
     try:
         ACTS[name].put(bed, dict(fault.kept))
@@ -61,12 +64,13 @@ def begin(bed: RehearsalBed, name: str) -> PutFault:
     return fault
 
 
-def undo(bed: RehearsalBed) -> str | None:
-    """Take out whatever fault is in; its name. The record goes last, so that an undoing which fails can be repeated."""
+def undo(bed: RehearsalBed, pid: int | None = None) -> str | None:
+    """Take out whatever fault is in; its name. With `pid`, only what that process has put in. The record goes last, so that
+    an undoing which fails can be repeated."""
     path = record_of(bed.layout)
-    if not path.exists():
+    found = json.loads(path.read_text()) if path.exists() else None
+    if found is None or pid not in (None, found["pid"]):
         return None
-    found = json.loads(path.read_text())
     ACTS[found["name"]].undo(bed, found["kept"])
     path.unlink()
     return str(found["name"])

@@ -11,6 +11,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from headway.cli.main import app
+from headway.cli.status_view import times
 from headway.contract.reading.loader import load_tenant
 from headway.ledger.store import FolderStore
 from headway.problem import Exit, UserError
@@ -135,6 +136,11 @@ def command(world: type[World], tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def words(result: Result) -> str:
     return " ".join(result.output.split())
+
+
+@pytest.mark.parametrize(("burn", "said"), [(0.0, "0x"), (3.14, "3.1x"), (118.2, "118x")])
+def test_a_burn_is_read_in_two_figures_or_whole(burn: float, said: str) -> None:
+    assert times(burn) == said
 
 
 def test_a_service_that_lacks_a_replica_says_why_and_the_command_fails(command: Command, scene: Scene) -> None:

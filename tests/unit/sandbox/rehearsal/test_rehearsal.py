@@ -158,6 +158,13 @@ def test_a_second_fault_is_refused_until_the_first_is_out(layout: Layout, behavi
     assert json.loads(behaviour.read_text())["median_ms"] == 20.0
 
 
+def test_a_command_that_was_refused_leaves_the_fault_of_another_one_in(layout: Layout, behaviour: Path) -> None:
+    put = rehearsal.begin(bed(layout), "errors")
+    assert rehearsal.undo(bed(layout), put.pid + 1) is None
+    assert json.loads(behaviour.read_text())["error_share"] == 0.2
+    assert rehearsal.undo(bed(layout), put.pid) == "errors"
+
+
 def test_a_fault_that_was_interrupted_halfway_is_taken_out(layout: Layout, behaviour: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     put = ACTS["errors"].put
 
