@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import beta
 
 from headway.release.gate import Counts, Gate, GatePolicy, Phase, Reason, Tick
-from headway.release.worlds.scenarios import Minute, Scenario, ServiceChange
+from headway.release.worlds.scenarios import CANARY, Minute, Scenario, ServiceChange
 from headway.release.worlds.service import SimulatedService
 from headway.release.worlds.world import BASE, EDGES, Floats, SimulatedWorld
 
@@ -119,7 +119,7 @@ def _peak(share: float, milliseconds: float) -> ServiceChange:
 
 def _slower(minute: Minute, draw: Floats) -> None:
     del draw
-    for arm in ("canary", "mirrored"):
+    for arm in CANARY:
         minute.slow[arm] = minute.slow[arm] * 1.05
 
 
@@ -127,14 +127,20 @@ def _lasting_noise(spread: float, correlation: float) -> ServiceChange:
     """The canary's latency level strays by itself, and stays astray for a while. The same for the same draws."""
 
     def change(minute: Minute, draw: Floats) -> None:
-        level, seed = np.zeros(draw.shape[1]), int(draw[3, 0] * 2**32)
-        for back in range(min(minute.minute + 1, 60)):
-            new = np.random.default_rng([seed, minute.minute - back]).standard_normal(draw.shape[1])
-            level += correlation**back * math.sqrt(1 - correlation**2) * spread * new
-        for arm in ("canary", "mirrored"):
+        level = _astray(spread, correlation, minute, draw)
+        for arm in CANARY:
             minute.slow[arm] = minute.slow[arm] * np.exp(level)
 
     return change
+
+
+def _astray(spread: float, correlation: float, minute: Minute, draw: Floats, number: int = 0) -> Floats:
+    """The logarithm of a level that follows an AR(1), of the replica of that number."""
+    level, seed = np.zeros(draw.shape[1]), int(draw[3, 0] * 2**32)
+    for back in range(min(minute.minute + 1, 60)):
+        new = np.random.default_rng([seed, minute.minute - back, *([number] if number else [])]).standard_normal(draw.shape[1])
+        level += correlation**back * math.sqrt(1 - correlation**2) * spread * new
+    return level
 
 
 def _hit(minute: Minute, draw: Floats, minutes: int) -> NDArray[np.bool_]:
@@ -144,15 +150,37 @@ def _hit(minute: Minute, draw: Floats, minutes: int) -> NDArray[np.bool_]:
 
 def _slow_node(factor: float, minutes: int) -> ServiceChange:
     def change(minute: Minute, draw: Floats) -> None:
-        for arm in ("canary", "mirrored"):
+        for arm in CANARY:
             minute.slow[arm] = minute.slow[arm] * np.where(_hit(minute, draw, minutes), factor, 1.0)
+
+    return change
+
+
+def _slow_replica(factor: float, minutes: int, replicas: int, arms: tuple[str, ...] = CANARY) -> ServiceChange:
+    """One replica of several, or all of an arm's where it has one, whose node is slow for a while."""
+
+    def change(minute: Minute, draw: Floats) -> None:
+        for arm in arms:
+            factors = np.ones((replicas, draw.shape[1]))
+            factors[0] = np.where(_hit(minute, draw, minutes), factor, 1.0)
+            minute.by_replica[arm] = factors
+
+    return change
+
+
+def _noisy_replicas(spread: float, correlation: float, replicas: int) -> ServiceChange:
+    """Each replica of the canary strays by itself, and stays astray for a while."""
+
+    def change(minute: Minute, draw: Floats) -> None:
+        factors = np.exp([_astray(spread, correlation, minute, draw, replica) for replica in range(replicas)])
+        minute.by_replica = dict.fromkeys(CANARY, factors)
 
     return change
 
 
 def _failing(rate: float, minutes: int) -> ServiceChange:
     def change(minute: Minute, draw: Floats) -> None:
-        for arm in ("canary", "mirrored"):
+        for arm in CANARY:
             minute.error_rate[arm] = np.where(_hit(minute, draw, minutes), rate, minute.error_rate[arm])
 
     return change
@@ -174,6 +202,11 @@ ATTACKS = (
     Attack("a minute of 15 % errors, in clusters of 30", change=_failing(0.15, 1), cluster=30),
     Attack("noise of one arm that lasts, 6 %", change=_lasting_noise(0.06, 0.9)),
     Attack("one node half as slow again for ten minutes", change=_slow_node(1.5, 10)),
+    Attack("one node four times slower for ten minutes", change=_slow_node(4.0, 10)),
+    Attack("the baseline's node half as slow again for ten minutes", change=_slow_replica(1.5, 10, 1, ("baseline",))),
+    Attack("one replica of two half as slow again for ten minutes", change=_slow_replica(1.5, 10, 2)),
+    Attack("one replica of three half as slow again for good", change=_slow_replica(1.5, MINUTES, 3)),
+    Attack("noise of each of two replicas that lasts, 6 %", change=_noisy_replicas(0.06, 0.9, 2)),
     Attack("weights late by two minutes, 5/s and 15/s", late=2, rates=(5.0, 15.0)),
 )
 
@@ -224,14 +257,17 @@ PATHS = (
     PathRow(
         Reason.FAILED_ERRORS,
         ("errors",),
-        f"{_E_PROCESS}; valid for requests that fail independently within a tick, discounted by measured noise",
+        f"{_E_PROCESS}; valid for requests that fail in clusters of up to K, as `exp(l / K)` is by Hölder's inequality; K is ten at first, then what the "
+        "failed requests of all arms showed in past ticks; discounted by measured noise",
         ("clusters of 10", "clusters of 30", "a minute of 15 % errors, in clusters of 30"),
     ),
     PathRow(
         Reason.FAILED_LATENCY,
         ("latency",),
-        f"{_E_PROCESS}, for any peak below one edge; approximate, since the tolerated ratio is read from the control's past. "
-        "Not valid for one arm's own trouble that lasts: that is a difference, whatever its cause is",
+        f"{_E_PROCESS}, for any peak below one edge; approximate, since the tolerated ratio is read from the control's past. Valid for one "
+        "node in trouble: where several replicas answered, `l` is the least over replicas of `l` without that one, so `exp(l)` is at most "
+        "that of those that are well, whose mean is at most 1; where one answered, or nobody tells them apart, R is the least over all runs "
+        "of 11 minutes of R with `R = R + w` in the run, and one of them holds the whole episode",
         (
             "a peak of 30 % just under an edge, +5 %",
             "a peak of 10 % just under an edge, +5 %",
@@ -239,6 +275,11 @@ PATHS = (
             "clusters of 10",
             "clusters of 30",
             "noise of one arm that lasts, 6 %",
+            "noise of each of two replicas that lasts, 6 %",
+            "one node four times slower for ten minutes",
+            "the baseline's node half as slow again for ten minutes",
+            "one replica of two half as slow again for ten minutes",
+            "one replica of three half as slow again for good",
             "one node half as slow again for ten minutes",
         ),
     ),
@@ -323,6 +364,7 @@ def attacked(attack: Attack, rate: float, rollouts: int, seed: int, policy: Gate
                 buckets=shown.buckets[arm],
                 errors=shown.errors[arm],
                 queued=queued.get(arm, math.nan) * shown.buckets[arm].sum(axis=(1, 2)),
+                by_replica=shown.by_replica.get(arm),
             )
             for arm in shown.buckets
         }

@@ -59,6 +59,8 @@ _OF: Mapping[Reason, WaitingFor] = MappingProxyType(
         Reason.BLIND_TOO_LONG: WaitingFor.DATA,
         Reason.SUSPICIOUS: WaitingFor.CALM,
         Reason.ONE_EDGE: WaitingFor.CALM,
+        Reason.ONE_REPLICA: WaitingFor.CALM,
+        Reason.ONE_EPISODE: WaitingFor.CALM,
     }
 )
 _FINISHED = (Reason.PROVEN, Reason.PROMOTED, Reason.ADVANCED_UNPROVEN)

@@ -117,7 +117,7 @@ class RolloutJudge:
         """What the gate says to this tick."""
         judged = self._ready()
         kept = judged.keep()
-        decision = described(judged.observe(self._reading.tick(raw, frozen=frozen)), self._policy)
+        decision = self._told(raw, frozen=frozen)
         judged.resume(kept)
         return decision
 
@@ -132,10 +132,17 @@ class RolloutJudge:
             made.learn(self._reading.learnt(raw))
             self._gate = made
         elif event.kind == EventKind.OBSERVED:
-            return described(self._ready().observe(self._reading.tick(body["raw"], frozen=body["frozen"])), self._policy)
+            return self._told(body["raw"], frozen=body["frozen"])
         elif event.kind == EventKind.ASKED and body["wish"] == OperatorRequest.PROMOTE and self._gate is not None:
             self._gate.promote()
         return None
+
+    def _told(self, raw: Mapping[str, Any], *, frozen: bool) -> dict[str, Any]:
+        """What the gate says, with the name of the replica that it speaks of, which only the counters know."""
+        decision = described(self._ready().observe(self._reading.tick(raw, frozen=frozen)), self._policy)
+        if decision["reason"] == Reason.ONE_REPLICA.name:
+            decision["sentence"] = " ".join(filter(None, (decision["sentence"], reading.slowest_replica(raw))))
+        return decision
 
     def _ready(self) -> Gate:
         if self._gate is None:

@@ -18,6 +18,8 @@ Risen = Sequence[tuple[Mapping[str, str], Floats]]
 """Labels of each series, and its rise by tick."""
 
 _SERVER_ERRORS = "5"
+_TOLD_APART = ("canary", "mirrored")
+"""Parts whose pods are kept one by one."""
 _NOT_THE_SERVERS = ("", "0", "1")
 """gRPC statuses that are no failure: none, OK, cancelled by the client."""
 
@@ -31,6 +33,8 @@ class _Arm:
     errors: Floats
     buckets: dict[str, Floats]
     """By histogram: (classes, buckets, ticks)"""
+    replicas: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
+    """Latency by pod: (classes, buckets, ticks). Of the new version only, whose harm more than one of them must show."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Counted:
                 "requests": _plain(arm.requests[:, place]),
                 "errors": _plain(np.minimum(arm.errors[:, place], arm.requests[:, place])),
                 "buckets": {name: [_plain(row[:, place]) for row in rows] for name, rows in sorted(arm.buckets.items())},
+                **_of_replicas(arm.replicas, place),
                 **{key: None if (value := known.get(key)) is None else value * share for key in ("queued", "busy", "available")},
             }
         if "stable" in by_part:
@@ -85,7 +90,12 @@ def mesh_counts(service: JudgedService, arms: ArmNames, requests: Risen, duratio
         return places.get(labels.get(queries.CLASS, "")) if places else 0
 
     counted = {part: (np.zeros((classes, ticks)), np.zeros((classes, ticks))) for part in names}
-    cumulative = {part: [{edge: np.zeros(ticks) for edge in (*edges, math.inf)} for _ in range(classes)] for part in names}
+
+    def nothing() -> list[dict[float, Floats]]:
+        return [{edge: np.zeros(ticks) for edge in (*edges, math.inf)} for _ in range(classes)]
+
+    cumulative = {part: nothing() for part in names}
+    by_pod: dict[str, dict[str, list[dict[float, Floats]]]] = {part: {} for part in names}
     for labels, risen in requests:
         part, place = _part(names, labels), place_of(labels)
         if part == "stable" and place is None:
@@ -106,8 +116,18 @@ def mesh_counts(service: JudgedService, arms: ArmNames, requests: Risen, duratio
         part, place = _part(names, labels), place_of(labels)
         if part is not None and place is not None:
             cumulative[part][place][float(labels["le"])] += risen
+            if part in _TOLD_APART and labels.get(queries.POD):
+                by_pod[part].setdefault(labels[queries.POD], nothing())[place][float(labels["le"])] += risen
+
+    def latency(of: Sequence[Mapping[float, Floats]]) -> Floats:
+        return np.stack([per_bucket(of_class, edges) for of_class in of])
+
     by_part = {
-        part: _Arm(*counted[part], {"latency": np.stack([per_bucket(of_class, edges) for of_class in cumulative[part]])} if edges else {})
+        part: _Arm(
+            *counted[part],
+            {"latency": latency(cumulative[part])} if edges else {},
+            {pod: latency(of) for pod, of in sorted(by_pod[part].items())},
+        )
         for part in names
     }
     told = any(queries.MIRRORED in labels for labels, _ in requests)
@@ -147,6 +167,12 @@ def _edges(service: JudgedService, durations: Risen) -> tuple[float, ...]:
         where = ", ".join(f"{edge:g}" for edge in differing[:5])
         raise UnreadableError(f"arms have histograms with different edges (at {where} ms, for instance): they cannot be compared")
     return shapes[0] if shapes else ()
+
+
+def _of_replicas(replicas: Mapping[str, Floats], place: int) -> dict[str, Any]:
+    """Buckets of one tick by pod that answered in it, as `Raw` has them; nothing where nobody names pods."""
+    answered = {pod: counts[..., place] for pod, counts in replicas.items() if counts[..., place].any()}
+    return {"replicas": {pod: {"latency": [_plain(row) for row in rows]} for pod, rows in answered.items()}} if answered else {}
 
 
 def _plain(values: Floats) -> list[float | int]:

@@ -23,7 +23,8 @@ SHAPE: Mapping[str, str] = {
     "classes": "request classes, in the order of all lists by class",
     "edges": "by histogram: upper edges, ascending, without infinity; milliseconds for latency, else seconds",
     "arms": "by arm (stable, baseline, canary, mirrored): requests and errors by class, buckets by histogram, class and bucket (not "
-    "cumulative), queued seconds, busy and available GPU seconds (null: unknown)",
+    "cumulative), queued seconds, busy and available GPU seconds (null: unknown); of canary and mirrored also replicas: buckets by pod that "
+    "answered, then as before; absent in ledgers of before, and where nobody names pods",
     "up": "by canary and control: whether all pods were scraped throughout",
     "ready": "whether a pod of the canary was ready; null: nobody says",
     "restarts": "of the canary's containers in this window",
@@ -190,7 +191,34 @@ def _counts(raw: RawReading, name: str) -> Counts | None:
         requests=np.asarray(arm["requests"], dtype=np.float64),
         queued=_known(arm.get("queued")),
         busy=_known(arm.get("busy")),
+        by_replica=_by_replica(arm.get("replicas") or {}, sorted(buckets)),
     )
+
+
+def _by_replica(replicas: Mapping[str, Any], histograms: Sequence[str]) -> dict[str, Any] | None:
+    """By histogram, pods in the order of their names; None where nobody names them."""
+    if not replicas:
+        return None
+    return {name: np.asarray([replicas[pod][name] for pod in sorted(replicas)], dtype=np.float64) for name in histograms}
+
+
+def slowest_replica(raw: RawReading) -> str:
+    """Which replica of the new version has the largest share of slow requests in a tick, in words; empty where there are not several.
+    Slow is beyond the first edge that at most a tenth of all requests are beyond."""
+    arms: Mapping[str, Any] = raw.get("arms", {})
+    found: Mapping[str, Any] = next((arms[part]["replicas"] for part in ("canary", "mirrored") if arms.get(part, {}).get("replicas")), {})
+    if len(found) < 2 or not raw["edges"].get("latency"):
+        return ""
+    counts = {pod: np.asarray(each["latency"], dtype=np.float64).sum(axis=0) for pod, each in sorted(found.items())}
+    above = {pod: np.cumsum(each[::-1])[::-1][1:] for pod, each in counts.items()}
+    total, beyond = sum(each.sum() for each in counts.values()), np.sum(list(above.values()), axis=0)
+    edge = int(np.argmax(np.append(beyond[:-1] <= total / 10, True)))
+    share = {pod: float(above[pod][edge] / counts[pod].sum()) for pod in counts if counts[pod].sum() > 0}
+    worst = max(share, key=lambda pod: share[pod])
+    others = sum(counts[pod].sum() for pod in counts if pod != worst)
+    rest = (beyond[edge] - above[worst][edge]) / others if others > 0 else 0.0
+    at = raw["edges"]["latency"][edge]
+    return f"In this tick {100 * share[worst]:.3g} % of the requests of {worst} took longer than {at:g} ms, and {100 * rest:.3g} % of its siblings'."
 
 
 def _known(value: float | None) -> float:

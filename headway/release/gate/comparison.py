@@ -3,7 +3,7 @@
 The control's histogram is remembered only after a tick was judged, so that no tick is judged by itself.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -100,7 +100,8 @@ class Comparison(Stateful):
         self._compare_levels(arms, at)
         for name, signal in self._all_latency():
             signal.choose()
-            signal.compare(arms.canary.buckets[name], arms.control.buckets[name], arms.same_version.buckets[name], at)
+            canary, control, same = (arm.buckets[name] for arm in (arms.canary, arms.control, arms.same_version))
+            signal.compare(canary, control, same, at, arms.canary.by_replica.get(name))
         self.errors.compare(arms.canary, arms.control, replace(at, largest=patient, worth=np.full(self._n, largest)))
 
     def _compare_levels(self, arms: ComparedArms, at: TickStake) -> None:
@@ -184,10 +185,18 @@ class Comparison(Stateful):
     def slower_at_one_edge(self, baking: Bools) -> Floats:
         """Evidence against where requests lie evenly within every bucket. Where only this much is there, a peak of the histogram just
         below one edge explains it as well."""
+        return self._mean_latency(Latency.anywhere, baking)
+
+    def slower_as_seen(self, baking: Bools) -> Floats:
+        """Evidence against by all requests. Where only this much is there, one node in trouble explains it as well."""
+        return self._mean_latency(Latency.seen_evidence, baking)
+
+    def _mean_latency(self, of: Callable[[Latency], Floats], baking: Bools) -> Floats:
+        """Over the histograms."""
         total = np.zeros(self._n)
         for name, one in self.latency.items():
             traded = self.traded.get(name)
-            total = total + (np.where(self.better, traded.anywhere(), one.anywhere()) if traded else one.anywhere())
+            total = total + (np.where(self.better, of(traded), of(one)) if traded else of(one))
         return self._where_load_is_alike(total / len(self.latency), baking)
 
     def _where_load_is_alike(self, latency: Floats, baking: Bools) -> Floats:

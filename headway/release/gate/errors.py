@@ -5,6 +5,7 @@ The smaller of two e-processes is one for "either is healthy"; their mean would 
 
 import numpy as np
 
+from headway.release.gate.clusters import Clusters
 from headway.release.gate.evidence import Mixture, Proof, TickStake, alternatives, mean_exp, ratio_log, share_log, ticks_in
 from headway.release.gate.minutes import BadMinutes, Recent
 from headway.release.gate.noise import Noise
@@ -21,6 +22,7 @@ _OF_MINUTES = 0.25
 """Share of the evidence that is about bad minutes as such."""
 _ASSUMED_VARIANCE = 0.25
 """Of the log ratio of two arms' error rates from tick to tick (each varies by a third), assumed until the baseline shows it."""
+_CANARY, _STABLE, _BASELINE = range(3)
 _WIDE_AFTER_MINUTES = 5
 """Counted minutes, and ticks, in the last step before the wide margin alone suffices."""
 
@@ -33,10 +35,13 @@ class Errors(Stateful):
         self._wide_after = max(_WIDE_AFTER_MINUTES, ticks_in(_WIDE_AFTER_MINUTES, tick_minutes))
         self.ratio = Mixture((len(_RATIOS), rollouts))
         self.rate = Mixture((len(_RATES), rollouts))
+        self.seen_ratio, self.seen_rate = Mixture((len(_RATIOS), rollouts)), Mixture((len(_RATES), rollouts))
+        """As if each request failed by itself; may hold the canary, and never rolls it back."""
         self.bad_minutes = {"ratio": BadMinutes(rollouts), "rate": BadMinutes(rollouts)}
         self.recent = Recent((len(_RATES), rollouts))
         """By the rate that is usual for the control: a few held-back requests show no ratio in minutes."""
         self.noise = Noise((classes, rollouts))
+        self.clusters = Clusters(3, rollouts, tick_minutes)
         self.known = np.zeros((2, classes, rollouts))
         """Errors and requests of the control, over the rollout."""
         self.wide, self.tight = Proof((rollouts,)), Proof((rollouts,))
@@ -55,8 +60,12 @@ class Errors(Stateful):
         rate_logs = share_log(total_bad, total, policy.error_floor, rates)
         if policy.tempered:
             share = (self.known[0] + 0.5) / (self.known[1] + 500.0)
-            logs = logs / np.maximum(self.noise.phi(share, canary.requests, control.requests, _ASSUMED_VARIANCE), 1.0)[:, None]
-            rate_logs = rate_logs / (1.0 + total * policy.error_floor * _ASSUMED_VARIANCE / 2)
+            phi = np.maximum(self.noise.phi(share, canary.requests, control.requests, _ASSUMED_VARIANCE), 1.0)[:, None]
+            phi_of_rate, size = 1.0 + total * policy.error_floor * _ASSUMED_VARIANCE / 2, self.clusters.size()
+            self.seen_ratio.update(over_classes(logs / phi), at.stake, at.largest, at.worth)
+            self.seen_rate.update(rate_logs / phi_of_rate, at.stake, at.largest, at.worth)
+            logs, rate_logs = logs / np.maximum(phi, size), rate_logs / np.maximum(phi_of_rate, size)
+            self.clusters.learn(_CANARY, np.where(at.counts, total_bad, 0.0), np.where(at.counts, total, 0.0), self._usual())
         ratio_logs = over_classes(logs)
         self.ratio.update(ratio_logs, at.stake, at.largest, at.worth)
         self.rate.update(rate_logs, at.stake, at.largest, at.worth)
@@ -96,6 +105,10 @@ class Errors(Stateful):
         )
         return np.minimum(ratio, rate)
 
+    def seen_evidence(self) -> Floats:
+        """Against the canary as if each request failed by itself; may hold it, and never rolls it back."""
+        return np.minimum(self.seen_ratio.value(), self.seen_rate.value())
+
     def recent_evidence(self) -> Floats:
         """Of the latest minutes, against the canary; may hold it, and never rolls it back."""
         return mean_exp(self.recent.logs)
@@ -105,7 +118,14 @@ class Errors(Stateful):
         narrow = self._last[stage] & (counted < self._wide_after)
         return np.where(narrow, np.minimum(self.wide.wealth, self.tight.wealth), self.wide.wealth)
 
+    def remember_history(self, stable: ArmCounts) -> None:
+        """Take in what the stable version did before the rollout, in how many ticks nobody knows."""
+        self.known = self.known + np.stack([stable.errors, stable.requests])
+
     def remember(self, stable: ArmCounts, baseline: ArmCounts) -> None:
         """Add the control's counts of a judged tick to what is known."""
         self.noise.learn(baseline.errors, baseline.requests, stable.errors, stable.requests)
+        self.clusters.fade()
+        for place, arm in ((_STABLE, stable), (_BASELINE, baseline)):
+            self.clusters.learn(place, arm.total_errors(), arm.total(), self._usual())
         self.known = self.known + np.stack([stable.errors + baseline.errors, stable.requests + baseline.requests])

@@ -129,8 +129,11 @@ class Mixture(Stateful):
         `stake` is the new weight of this tick, by rollout, whose sum over all ticks is at most 1. Where it is negative the tick is no
         evidence and nothing changes. No tick is worth more than a factor of `worth`, nor shows more than one of `largest` at once.
         """
+        self.gain(place, np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), worth), stake, largest)
+
+    def gain(self, place: int, gains: Floats, stake: Floats, largest: Floats | float) -> None:
+        """The same, by what the tick is worth."""
         counts, new = stake >= 0, np.maximum(stake, 0.0)
-        gains = np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), worth)
         won, wealth = self.won[..., place, :], self.wealth[..., place, :]
         self.won[..., place, :] = np.where(counts, (won + new) * gains, won)
         self.wealth[..., place, :] = np.where(counts, np.minimum(self.won[..., place, :], (wealth + new) * largest), wealth)
@@ -140,11 +143,16 @@ class Mixture(Stateful):
         for place in range(self.wealth.shape[-2]):
             self.multiply(place, np.ascontiguousarray(logs[..., place, :]), stake, largest, worth)
 
+    def shown(self) -> Floats:
+        """What shows, by alternative."""
+        return self.wealth
+
     def value(self) -> Floats:
-        total = self.wealth[..., 0, :].copy()
-        for place in range(1, self.wealth.shape[-2]):
-            total += self.wealth[..., place, :]
-        return total / self.wealth.shape[-2]
+        shown = self.shown()
+        total = shown[..., 0, :].copy()
+        for place in range(1, shown.shape[-2]):
+            total += shown[..., place, :]
+        return total / shown.shape[-2]
 
 
 class AnyOnset(Stateful):

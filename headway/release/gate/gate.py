@@ -50,6 +50,12 @@ class Judgement:
     """All is proven, but the canary would be too busy at the next weight."""
     slower_at_one_edge: Floats
     """Evidence that a peak of the histogram may explain; it takes nothing back, and keeps traffic from growing as all evidence does."""
+    only_holds: Floats
+    """The most evidence that something else than the version may explain: a peak, one node in trouble, requests that fail together."""
+    one_node: Bools
+    """All that is held against it may be one node in trouble."""
+    alone: Bools
+    """At most one replica answered, as far as anyone knows."""
     number_too_high: Bools
     """Time in queue or cost is, which alone takes nothing back."""
     memory_rising: Bools
@@ -100,9 +106,8 @@ class Gate(Comparison):
         """What the stable version did before the rollout: counts of a tick, or the sum of many. About 15 minutes are a good start."""
         of = self._arm_shape
         arm = read_arm(stable, of.buckets, of.classes, of.rollouts, "stable")
-        nothing = read_arm(None, of.buckets, of.classes, of.rollouts, "baseline")
         self.remember_history(arm.buckets)
-        self.errors.remember(arm, nothing)
+        self.errors.remember_history(arm)
 
     def observe(self, tick: Tick) -> Decision:
         """Take in one tick and decide. The weights of the answer hold from the next tick on."""
@@ -149,7 +154,10 @@ class Gate(Comparison):
             saturating=saturating,
             memory_rising=memory_rising,
             number_too_high=self.number_too_high(signals),
-            slower_at_one_edge=self.slower_at_one_edge(seen.baking),
+            slower_at_one_edge=(at_one_edge := self.slower_at_one_edge(seen.baking)),
+            only_holds=np.maximum(np.maximum(at_one_edge, as_seen := self.slower_as_seen(seen.baking)), self.errors.seen_evidence()),
+            one_node=(as_seen >= signals["latency"].bound) & (signals["latency"].evidence < signals["latency"].bound),
+            alone=judged.replicas() < 2,
             passed=proven & answers_pass & ~saturating & ~memory_rising,
         )
 
@@ -160,7 +168,7 @@ class Gate(Comparison):
         ladder.roll_back(failed)
         move = ladder.decide(
             passed=judgement.passed & judgement.clocked,
-            worst=np.maximum(worst_evidence(judgement.signals), judgement.slower_at_one_edge),
+            worst=np.maximum(worst_evidence(judgement.signals), judgement.only_holds),
             usable=~seen.blind & ~judgement.wrong_share & ~seen.over & ~seen.idle & (seen.releasing | ~judgement.memory_rising),
             frozen=seen.frozen,
             bake=BakeFindings(self.recently_bad() | judgement.memory_rising, np.full(self._n, self.policy.held_back > 0)),
@@ -185,6 +193,8 @@ class Gate(Comparison):
             Reason.UNREACHED: judgement.unreached,
             Reason.SHARE_SETTLING: seen.releasing & ~judgement.clocked & ~self.ladder.inconclusive,
             Reason.MEMORY_RISING: judgement.memory_rising & (judgement.clocked | (self.ladder.phase == Phase.BAKING)),
+            Reason.ONE_REPLICA: judgement.clocked & judgement.one_node & ~judgement.alone,
+            Reason.ONE_EPISODE: judgement.clocked & judgement.one_node & judgement.alone,
             Reason.ONE_EDGE: judgement.clocked & (judgement.slower_at_one_edge >= judgement.signals["latency"].bound),
             Reason.QUEUE_OR_COST: judgement.number_too_high & judgement.clocked,
             Reason.UNANSWERED_GOLDEN: judgement.answers_missing & still_open,

@@ -9,11 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headway.release.gate.evidence import Flags, Mixture, Proof, TickStake, mean_exp, ratio_log
-from headway.release.gate.minutes import BadMinutes, Recent
+from headway.release.gate.episodes import EPISODE_MINUTES
+from headway.release.gate.evidence import Flags, Proof, TickStake, mean_exp, ratio_log, ticks_in
+from headway.release.gate.minutes import Recent
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
 from headway.release.gate.proof import TailProof
+from headway.release.gate.slowness import LastingSlowness, Slowness
 from headway.release.gate.state import Stateful
 from headway.release.gate.tail import ControlHistogram, LatencyTail
 from headway.release.gate.tick import Bools, Floats, Ints, over_classes
@@ -34,10 +36,6 @@ _JUDGED_MASS = (0.001, 0.5)
 _HOPED_BEYOND = 0.10
 """Where more slow-down than this is tolerated, half of the proof is gathered for a version slower by half of what is beyond. Less is hardly
 more than the arms' noise, and who bets on it lets versions pass by luck that are slower than tolerated."""
-_GROSS = 2
-"""From this alternative on a slow-down is one that may show in a minute."""
-_OF_MINUTES = 0.25
-"""Share of the evidence that is about bad minutes as such."""
 _FIRST_REQUESTS, _CLASS_REQUESTS = 200.0, 50.0
 """Requests of all classes, and of a class, that must be known before its edges are chosen."""
 _ASSUMED_NOISE, _ASSUMED_DRIFT = 0.03, 0.15
@@ -47,6 +45,30 @@ where the past stands in for the control."""
 
 BadOf = tuple[Floats, Floats]
 """Requests of an arm above each edge, and all of them, by class."""
+
+
+class ArmsOfTick(NamedTuple):
+    """Requests of canary and control above each edge, and all of them; and what evidence is raised to."""
+
+    bad: Floats
+    n: Floats
+    bad_control: Floats
+    n_control: Floats
+    power: Floats
+
+    def log(self, null: Floats, alternative: Floats) -> Floats:
+        """Log likelihood ratio by class and edge."""
+        return self.power * ratio_log(self.bad, self.bad_control, self.n, self.n_control, null, alternative)
+
+
+def _shown_by_others(found: Floats, rest: Floats | None, alone: Bools) -> tuple[Floats, Floats]:
+    """Of each class, and of all together: the least without any one replica, where there are several."""
+    together = over_classes(found)
+    if rest is None:
+        return found, together
+    sums = np.stack([over_classes(each) for each in rest])
+    least, least_together = np.minimum(rest.min(axis=0), found), np.minimum(sums.min(axis=0), together)
+    return np.where(alone, found, least), np.where(alone, together, least_together)
 
 
 class TailNow(NamedTuple):
@@ -71,10 +93,11 @@ class Latency(Stateful):
         self.memory = ControlHistogram(classes, len(edges) + 1, rollouts, tick_minutes)
         self.chosen = np.zeros((*shape, rollouts), dtype=bool)
         self.decided = np.zeros(rollouts, dtype=bool)
-        self.by_class = Mixture((*shape, len(_SLOWDOWNS), rollouts))
-        self.together = Mixture((len(edges), len(_SLOWDOWNS), rollouts))
-        self.bounded = Mixture((len(edges), len(_BEYOND_BOUND), rollouts))
-        """Of all classes, against the most that the tail above an edge can grow, wherever requests lie within its bucket."""
+        alternatives = len(_SLOWDOWNS), len(_BEYOND_BOUND)
+        self.seen = Slowness(shape, alternatives, rollouts)
+        """By all requests: what holds a version."""
+        self.shared = LastingSlowness(shape, alternatives, rollouts, ticks_in(EPISODE_MINUTES, tick_minutes))
+        """By what more than one replica shows, or lasts: what takes it back."""
         self._copies = np.asarray([stage.mirror > 0 for stage in policy.stages])
         self._margins = [stage.latency_margin for stage in policy.stages]
         spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
@@ -82,7 +105,6 @@ class Latency(Stateful):
         """For the margin of the stage, begun anew at each."""
         self.lasting = TailProof(len(edges), rollouts, tuple(hopes.values()), spread)
         """For the tightest margin, over the whole release, so that a lucky start does not settle it; and anew over the bake."""
-        self.bad_minutes = BadMinutes(rollouts)
         self.recent = Recent((len(edges), len(_SLOWDOWNS), rollouts))
         self.load = LoadEffect(shape, rollouts, tick_minutes)
         self.noise = Noise((*shape, rollouts))
@@ -97,8 +119,8 @@ class Latency(Stateful):
         self.chosen = np.where(now, fits, self.chosen)
         self.decided = self.decided | now
 
-    def compare(self, canary: Floats, control: Floats, same: Floats, at: TickStake) -> None:
-        """Judge one tick's buckets of the canary, its control, and all arms of the stable version."""
+    def compare(self, canary: Floats, control: Floats, same: Floats, at: TickStake, replicas: Floats | None = None) -> None:
+        """Judge one tick's buckets of the canary, its control, and all arms of the stable version; `replicas`: the canary's one by one."""
         tail = self.tail
         bad, bad_same, bad_control = (tail.counts(of) for of in (canary, same, control))
         n, n_same, n_control = (above[:, :1] + of[:, :1] for above, of in ((bad, canary), (bad_same, same), (bad_control, control)))
@@ -110,19 +132,7 @@ class Latency(Stateful):
         tolerated = self._slower(known, self._policy.latency)
         null = np.maximum(tolerated, _LEAST_RATIO)
         power = self._power(known, tolerated, n, n_control, at.by_history)
-        together = np.empty_like(self.recent.logs)
-        for place, (multiple, factor) in enumerate(zip(_SLOWDOWNS, _FACTORS, strict=True)):
-            alternative = np.maximum(self._slower(known, self._policy.latency * multiple), null * factor)
-            logs = np.where(self.chosen, power * ratio_log(bad, bad_control, n, n_control, null, alternative), 0.0)
-            self.by_class.multiply(place, logs, at.stake, at.largest, at.worth)
-            together[:, place] = over_classes(logs)
-            self.together.multiply(place, together[:, place], at.stake, at.largest, at.worth)
-        most = np.maximum(tail.bound(masses, self._policy.latency), null)
-        for place, factor in enumerate(_BEYOND_BOUND):
-            logs = np.where(self.chosen, power * ratio_log(bad, bad_control, n, n_control, most, most * factor), 0.0)
-            self.bounded.multiply(place, over_classes(logs), at.stake, at.largest, at.worth)
-        self.recent.restart(unlike)
-        self._judge_minute(together, at, at.counts & ~unlike)
+        self._judge(known, null, ArmsOfTick(bad, n, bad_control, n_control, power), at, replicas, unlike)
         arms: list[BadOf] = [(bad_control, n_control), (bad_same, n_same)]
         asked_of_past = unlike | at.by_history
         if asked_of_past.any():
@@ -132,6 +142,43 @@ class Latency(Stateful):
         held_back = at.baking & ~at.by_history & (at.stake >= 0)
         if held_back.any():
             self.load.observe((bad_control, n_control), (bad, n), held_back)
+
+    def _others(self, replicas: Floats | None, arms: ArmsOfTick) -> tuple[ArmsOfTick | None, Bools]:
+        """The canary without each of its replicas, on the first axis, None where no rollout has several; and where one answers alone."""
+        if replicas is None:
+            return None, np.ones(arms.n.shape[-1], dtype=bool)
+        alone = np.logical_or.reduce(replicas > 0, axis=(1, 2)).sum(axis=0) < 2
+        if alone.all():
+            return None, alone
+        above = np.stack([self.tail.counts(each) for each in replicas])
+        all_of = above[:, :, :1] + replicas[:, :, :1]
+        return arms._replace(bad=np.maximum(arms.bad - above, 0.0), n=np.maximum(arms.n - all_of, 0.0)), alone
+
+    def _judge(self, known: TailNow, null: Floats, arms: ArmsOfTick, at: TickStake, replicas: Floats | None, unlike: Flags) -> None:
+        """Evidence against the canary, for each alternative."""
+        without, alone = self._others(replicas, arms)
+        self.shared.begin(at, alone)
+
+        def logs(tolerated: Floats, alternative: Floats) -> tuple[Floats, Floats | None]:
+            """By all requests; and without each replica, if there are several."""
+            all_of = np.where(self.chosen, arms.log(tolerated, alternative), 0.0)
+            return all_of, None if without is None else np.where(self.chosen, without.log(tolerated, alternative), 0.0)
+
+        together, shared = np.empty_like(self.recent.logs), np.empty_like(self.recent.logs)
+        for place, (multiple, factor) in enumerate(zip(_SLOWDOWNS, _FACTORS, strict=True)):
+            found, rest = logs(null, np.maximum(self._slower(known, self._policy.latency * multiple), null * factor))
+            together[:, place] = over_classes(found)
+            self.seen.compare(place, found, together[:, place], at)
+            by_others, shared[:, place] = _shown_by_others(found, rest, alone)
+            self.shared.compare(place, by_others, shared[:, place], at)
+        most = np.maximum(self.tail.bound(known.masses, self._policy.latency), null)
+        for place, factor in enumerate(_BEYOND_BOUND):
+            found, rest = logs(most, most * factor)
+            self.seen.compare_bound(place, over_classes(found), at)
+            self.shared.compare_bound(place, _shown_by_others(found, rest, alone)[1], at)
+        self.shared.judge_minute(shared, self.chosen, at)
+        self.recent.restart(unlike)
+        self.recent.add(together, at.counts & ~unlike)
 
     def _unlike(self, at: TickStake) -> Flags:
         """Where the control of the bake is known to be faster for want of load, as of the ticks before."""
@@ -165,15 +212,6 @@ class Latency(Stateful):
     def _slower(self, known: TailNow, slowdown: float) -> Floats:
         return self.tail.ratio(known.quantiles, known.masses, slowdown)
 
-    def _judge_minute(self, logs: Floats, at: TickStake, recent: Bools) -> None:
-        """The tick by itself, by (edges, alternatives, rollouts) of all classes together: without the edge that says most, because a peak
-        of the histogram may lie just below it."""
-        anywhere: Bools = np.logical_or.reduce(self.chosen, axis=0)
-        self.recent.add(logs, recent)
-        values = np.where(anywhere, mean_exp(logs[:, _GROSS:]), 0.0)
-        value = (over_classes(values) - values.max(axis=0)) / np.maximum(over_classes(anywhere.astype(np.float64)) - 1, 1.0)
-        self.bad_minutes.bet(value, np.where(at.young, -1.0, at.stake), at.largest)
-
     def _margin(self, known: TailNow, slowdown: float) -> Floats:
         """The ratio that rules out a slow-down, by class and edge."""
         margin = self._slower(known, slowdown)
@@ -196,35 +234,16 @@ class Latency(Stateful):
         return over_classes(np.where(anywhere, mean_exp(self.recent.logs), 0.0)) / edges
 
     def evidence(self) -> Floats:
-        """Against the canary, though requests may lie anywhere within the bucket below one edge, whichever it is.
+        """Against the canary, that more than one replica shows, or that lasts longer than one node's trouble."""
+        return self.shared.evidence(self.chosen)
 
-        Leaving out an edge, and asking there only for more than the bound, gives an e-process for a histogram whose peak lies just below
-        it; the least over edges is one for a peak below any of them.
-        """
-        wealth, chosen, bounded = *self._groups(), self.bounded.value()
-        total, edges = np.zeros_like(wealth), np.zeros_like(wealth)
-        for edge in range(len(bounded)):
-            others = (np.arange(len(bounded)) != edge).astype(np.float64)[None, :, None]
-            total, edges = total + others * wealth[:, edge, None], edges + others * chosen[:, edge, None]
-        whole: Bools = np.logical_or.reduce(self.chosen, axis=0)
-        without = over_classes(total / np.maximum(edges, 1.0)) + np.where(whole, bounded, 0.0)
-        without = without / np.maximum(over_classes((edges > 0).astype(np.float64)) + whole, 1.0)
-        least = np.where(whole, without, np.inf).min(axis=0)
-        return (1 - _OF_MINUTES) * np.where(np.isfinite(least), least, 0.0) + _OF_MINUTES * self.bad_minutes.value()
+    def seen_evidence(self) -> Floats:
+        """Against it by all requests, of which one node's trouble may be all; may hold it, and never rolls it back."""
+        return self.seen.evidence(self.chosen)
 
     def anywhere(self) -> Floats:
-        """Against the canary if requests lie evenly within every bucket: mean over classes, and all classes together, of the mean over
-        their edges."""
-        wealth, chosen = self._groups()
-        edges = np.stack([over_classes(group) for group in chosen])
-        means = np.stack([over_classes(group) for group in wealth]) / np.maximum(edges, 1.0)
-        return over_classes(means) / np.maximum(over_classes((edges > 0).astype(np.float64)), 1.0)
-
-    def _groups(self) -> tuple[Floats, Floats]:
-        """Of all classes together, then of each: the evidence by edge, zero where it was not chosen, and which were: 1."""
-        whole: Bools = np.logical_or.reduce(self.chosen, axis=0)
-        chosen = np.concatenate([whole[None], self.chosen]).astype(np.float64)
-        return np.concatenate([self.together.value()[None], self.by_class.value()]) * chosen, chosen
+        """The same if requests lie evenly within every bucket."""
+        return self.seen.anywhere(self.chosen)
 
     def proven(self, stage: Ints, baking: Bools) -> Floats:
         """For the canary, as an e-value; 0 where nothing is known.

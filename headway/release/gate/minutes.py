@@ -27,14 +27,22 @@ class BadMinutes(Stateful):
 
     def bet(self, value: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN) -> None:
         """`value`: e-value of the tick alone. `stake`: new weight, whose sum is 1 at most; below zero the tick is no evidence."""
-        counts, new = stake >= 0, np.maximum(stake, 0.0)
         for place, bet in enumerate(_BETS):
-            gain = np.minimum(1.0 + bet * (value - 1.0), largest)
-            self.wealth[place] = np.where(counts, (self.wealth[place] + new) * gain, self.wealth[place])
+            self.gain(place, np.minimum(1.0 + bet * (value - 1.0), largest), stake)
+
+    def gain(self, place: int, gains: Floats, stake: Floats) -> None:
+        """What the tick multiplies a bet's wealth by."""
+        grown = (self.wealth[place] + np.maximum(stake, 0.0)) * gains
+        self.wealth[place] = np.where(stake >= 0, grown, self.wealth[place])
+
+    def shown(self) -> Floats:
+        """What shows, by bet."""
+        return self.wealth
 
     def value(self) -> Floats:
-        total = self.wealth[0].copy()
-        for row in self.wealth[1:]:
+        shown = self.shown()
+        total = shown[0].copy()
+        for row in shown[1:]:
             total += row
         return total / len(_BETS)
 

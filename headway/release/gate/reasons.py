@@ -34,6 +34,8 @@ class Reason(IntEnum):
     SATURATING = 20
     UNANSWERED_GOLDEN = 21
     MEMORY_RISING = 23
+    ONE_REPLICA = 26
+    ONE_EPISODE = 27
     ONE_EDGE = 25
     QUEUE_OR_COST = 24
     FROZEN = 13
@@ -166,6 +168,18 @@ REASONS: tuple[ReasonRow, ...] = (
         Effect.HOLD,
         "The GPU memory of the new version rises beside the control's, or is at its limit while the control's is not known. A leak and an "
         "allocator that is still growing look the same, so the weight stays. Look at the pods' memory.",
+    ),
+    ReasonRow(
+        Reason.ONE_REPLICA,
+        Effect.HOLD,
+        "Requests are slower than the policy tolerates, but not those of all replicas of the new version. A version is in all its replicas "
+        "and a node is in one, so the weight stays while the node is looked at. Move the slow replica to another node.",
+    ),
+    ReasonRow(
+        Reason.ONE_EPISODE,
+        Effect.HOLD,
+        "Requests are slower than the policy tolerates, but not yet for longer than a node may be in trouble, and no second replica of the "
+        "new version tells one from the other. The weight stays until this has passed, or has lasted. A person may decide.",
     ),
     ReasonRow(
         Reason.ONE_EDGE,

@@ -5,7 +5,7 @@ Every array may have a leading axis of rollouts. Not-a-number means "no such sam
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,9 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
+
+MOST_REPLICAS = 8
+"""Told apart; of more, several are taken as one, which asks more of the evidence and never less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +34,9 @@ class Counts:
     """Seconds that all requests together waited in the server's queue, shape (...); not-a-number: nobody measures it."""
     busy: ArrayLike = float("nan")
     """GPU seconds that the arm's GPUs were busy, shape (...); not-a-number: nobody measures it."""
+    by_replica: ArrayLike | Mapping[str, ArrayLike] | None = None
+    """The same buckets of each replica, shape (..., replicas, classes, edges + 1), zeros for one that answered nothing; as many in a tick
+    as there are. None: nobody tells replicas apart, which proves no more than one replica does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +104,8 @@ class ArmCounts:
     """(rollouts,), seconds; not-a-number where unknown."""
     busy: Floats
     """(rollouts,), GPU seconds; not-a-number where unknown."""
+    by_replica: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
+    """By histogram: (replicas, classes, buckets, rollouts); empty where nobody tells replicas apart."""
 
     def total(self) -> Floats:
         return over_classes(self.requests)
@@ -114,10 +122,20 @@ class ArmCounts:
             np.where(chosen, self.missing, other.missing),
             np.where(chosen, self.queued, other.queued),
             np.where(chosen, self.busy, other.busy),
+            {
+                name: _either(chosen, self.by_replica.get(name), other.by_replica.get(name))
+                for name in {**self.by_replica, **other.by_replica}
+            },
         )
 
+    def replicas(self) -> Ints:
+        """How many answered; none where nobody tells them apart."""
+        for buckets in self.by_replica.values():
+            return np.logical_or.reduce(buckets > 0, axis=(1, 2)).sum(axis=0)
+        return np.zeros(len(self.missing), dtype=np.int64)
+
     def plus(self, other: "ArmCounts") -> "ArmCounts":
-        """What both arms counted together."""
+        """What both arms counted together, replicas not told apart."""
         return ArmCounts(
             self.requests + other.requests,
             self.errors + other.errors,
@@ -128,7 +146,7 @@ class ArmCounts:
         )
 
     def only(self, chosen: Bools) -> "ArmCounts":
-        """The counts of the chosen rollouts, and zero for the rest."""
+        """The counts of the chosen rollouts, and zero for the rest; replicas not told apart."""
         return ArmCounts(
             np.where(chosen, self.requests, 0.0),
             np.where(chosen, self.errors, 0.0),
@@ -172,7 +190,43 @@ def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int,
     for values in (requests, errors, *buckets.values()):
         values[..., missing] = 0.0
     queued, busy = read_number(counts.queued, rollouts), read_number(counts.busy, rollouts)
-    return ArmCounts(requests, np.minimum(errors, requests), buckets, missing, queued, busy)
+    by_replica, gap = _read_replicas(counts.by_replica, histograms, classes, rollouts, f"{where}.by_replica")
+    missing |= gap
+    for values in by_replica.values():
+        values[..., missing] = 0.0
+    return ArmCounts(requests, np.minimum(errors, requests), buckets, missing, queued, busy, by_replica)
+
+
+def _either(chosen: Bools, one: Floats | None, other: Floats | None) -> Floats:
+    """By replica, of one arm for the chosen rollouts, and of the other for the rest; an arm whose replicas nobody tells apart has none."""
+    known = [each for each in (one, other) if each is not None]
+    replicas = max(len(each) for each in known)
+    wide = [np.zeros((replicas, *known[0].shape[1:])) for _ in range(2)]
+    for filled, each in zip(wide, (one, other), strict=True):
+        if each is not None:
+            filled[: len(each)] = each
+    return np.where(chosen, *wide)
+
+
+def _read_replicas(
+    value: ArrayLike | Mapping[str, ArrayLike] | None, histograms: Mapping[str, int], classes: int, rollouts: int, where: str
+) -> tuple[dict[str, Floats], Bools]:
+    """By histogram, (replicas, classes, buckets, rollouts). Of more than `MOST_REPLICAS` several count as one."""
+    missing = np.zeros(rollouts, dtype=bool)
+    if value is None:
+        return {}, missing
+    given: Mapping[str, Any] = value if isinstance(value, Mapping) else {next(iter(histograms)): value}
+    if set(given) != set(histograms):
+        raise ValueError(f"{where} has {sorted(given)}. The gate compares {sorted(histograms)}. Give each histogram once")
+    read: dict[str, Floats] = {}
+    for name, size in histograms.items():
+        array = np.asarray(given[name], dtype=np.float64)
+        replicas = array.shape[-3] if array.ndim >= 3 else 0
+        read[name], gap = _read(array, (replicas, classes, size), rollouts, f"{where}[{name}]")
+        missing |= gap
+        if replicas > MOST_REPLICAS:
+            read[name] = np.stack([over_classes(read[name][first::MOST_REPLICAS]) for first in range(MOST_REPLICAS)])
+    return read, missing
 
 
 def read_flag(value: ArrayLike, rollouts: int) -> Bools:

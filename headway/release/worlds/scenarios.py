@@ -30,6 +30,9 @@ class Minute:
     """Share of requests of all arms far above the body, by a factor of 12."""
     peak: tuple[float, float] = (0.0, 1.0)
     """Share of the requests of all arms that take nearly the same time, and that time in milliseconds."""
+    by_replica: dict[str, Floats] = field(default_factory=dict[str, Floats])
+    """Factors on the latency of an arm's replicas, (replicas, rollouts), that the requests divide among themselves; an arm that is not here
+    shows no replicas."""
     tail: dict[str, float] = field(default_factory=dict)
     """Share of an arm's requests that are slower by a factor of 2.5."""
     answered: NDArray[np.bool_] = field(default_factory=lambda: np.ones((), dtype=bool))

@@ -6,7 +6,7 @@ volume.
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class Shown:
     errors: dict[str, Floats]
     answered: NDArray[np.bool_]
     canary_up: NDArray[np.bool_]
+    by_replica: dict[str, Floats] = field(default_factory=dict[str, Floats])
+    """Arrays (rollouts, replicas, classes, buckets) of the arms whose replicas are told apart."""
 
 
 class SimulatedService:
@@ -63,14 +65,29 @@ class SimulatedService:
         for change in filter(None, (self._scenario.shape, self._scenario.change)):
             change(minute, self._draw)
         shares = {"stable": 1 - weight - baseline, "baseline": baseline, "canary": weight, "mirrored": mirror * (1 - weight - baseline)}
-        counts = {arm: self._arm(arm, minute, share) for arm, share in shares.items()}
+        alone = {arm: self._replicas(arm, minute, share) for arm, share in shares.items()}
+        counts = {
+            arm: (np.sum([each for each, _ in of], axis=0), np.sum([failed for _, failed in of], axis=0)) for arm, of in alone.items()
+        }
         up, answered = (np.broadcast_to(flag, (self._n,)) for flag in (minute.canary_up, minute.answered))
         buckets = {arm: np.where(answered[:, None, None], count, 0.0) for arm, (count, _) in counts.items()}
         errors = {arm: np.where(answered[:, None], failed, 0.0) for arm, (_, failed) in counts.items()}
         for arm in CANARY:
             buckets[arm] = np.where(up[:, None, None], buckets[arm], 0.0)
             errors[arm] = np.where(up[:, None], errors[arm], 0.0)
-        return Shown(buckets, errors, answered, up)
+        known = (answered & up)[:, None, None, None]
+        by_replica = {arm: np.where(known, np.stack([each for each, _ in alone[arm]], axis=1), 0.0) for arm in minute.by_replica}
+        return Shown(buckets, errors, answered, up, by_replica)
+
+    def _replicas(self, arm: str, minute: Minute, share: Floats) -> list[tuple[Floats, Floats]]:
+        """What each replica of an arm answered, each as many requests as the next."""
+        factors, slow = minute.by_replica.get(arm, np.ones((1, self._n))), minute.slow[arm]
+        found: list[tuple[Floats, Floats]] = []
+        for factor in factors:
+            minute.slow[arm] = slow * factor
+            found.append(self._arm(arm, minute, share / len(factors)))
+        minute.slow[arm] = slow
+        return found
 
     def _healthy(self, number: int, weight: Floats, since_change: Floats) -> Minute:
         world, rng = self._world, self._rng

@@ -42,7 +42,15 @@ def test_the_page_has_the_rows_and_every_attack() -> None:
     assert {attack.name for attack in ATTACKS} <= set(re.findall(r"^\| ([^`|]+?) \|", text, re.MULTILINE))
 
 
-@pytest.mark.parametrize("name", ["a peak of 10 % just under an edge, +5 %", "nodes that fail once a day"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a peak of 10 % just under an edge, +5 %",
+        "nodes that fail once a day",
+        "one node half as slow again for ten minutes",
+        "one replica of two half as slow again for ten minutes",
+    ],
+)
 def test_an_attack_takes_no_healthy_version_back(name: str) -> None:
     attack = next(each for each in ATTACKS if each.name == name)
     assert attacked(attack, 100.0, 20, seed=3).back == 0

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from headway.release.evidence import queries
 from headway.release.evidence.counted import mesh_counts
-from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow, edges, learnt, tick, unanswered
+from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow, edges, learnt, slowest_replica, tick, unanswered
 from headway.release.evidence.samples import Series, UnreadableError, appeared, per_bucket, rises, scraped
 
 ARMS = ArmNames(stable="m-r1", baseline="m-r1-baseline", canary="m-r2")
@@ -136,6 +136,44 @@ def test_copies_users_and_failures_go_to_their_arms():
     shown = {part: (arm["requests"], arm["errors"]) for part, arm in found.items()}
     assert shown == {"stable": ([95], [5]), "baseline": ([8], [0]), "canary": ([9], [2]), "mirrored": ([40], [0])}
     assert found["stable"]["buckets"] == {"latency": [[1, 2, 1]]}
+
+
+def of_two_pods(**more):
+    slow, fast = {"10": 1, "20": 1, "+Inf": 9}, {"10": 9, "20": 9, "+Inf": 9}
+    return [*durations("m-r2", slow, pod="m-r2-b", **more), *durations("m-r2", fast, pod="m-r2-a", **more)]
+
+
+def test_replicas_of_the_new_version_are_told_apart():
+    series = [*of_two_pods(), *of_two_pods(mirrored="true"), *durations("m-r1", FEW, pod="m-r1-a")]
+    found = mesh_counts(JudgedService(tenant="t", model="m"), ARMS, [requests("m-r2", 18)], series, []).arms(0, {})
+    alone = {"m-r2-a": {"latency": [[9, 0, 0]]}, "m-r2-b": {"latency": [[1, 0, 8]]}}
+    assert (found["canary"]["replicas"], found["mirrored"]["replicas"]) == (alone, alone)
+    assert "replicas" not in found["stable"]
+
+
+def raw_of_two_pods():
+    shown = mesh_counts(JudgedService(tenant="t", model="m"), ARMS, [requests("m-r2", 18)], of_two_pods(), [])
+    return {**unanswered(JudgedService(tenant="t", model="m"), TickWindow(0, 60), ""), "edges": shown.edges, "arms": shown.arms(0, {})}
+
+
+def test_the_gate_takes_replicas_in_the_order_of_their_names():
+    canary = tick(raw_of_two_pods()).canary
+    assert canary and isinstance(canary.by_replica, dict)
+    assert np.asarray(canary.by_replica["latency"]).tolist() == [[[9, 0, 0]], [[1, 0, 8]]]
+
+
+def test_a_replica_is_named_with_what_sets_it_apart():
+    assert slowest_replica(raw_of_two_pods()) == (
+        "In this tick 88.9 % of the requests of m-r2-b took longer than 20 ms, and 0 % of its siblings'."
+    )
+
+
+def test_no_replica_is_named_where_nobody_tells_them_apart():
+    raw = raw_of_two_pods()
+    del raw["arms"]["canary"]["replicas"]
+    assert slowest_replica(raw) == ""
+    seen = tick(raw).canary
+    assert seen and seen.by_replica is None
 
 
 @pytest.mark.parametrize(("status", "failed"), [("", 0), ("0", 0), ("1", 0), ("13", 6), ("14", 6)])

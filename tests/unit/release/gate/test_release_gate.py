@@ -334,7 +334,7 @@ def test_a_frozen_rollout_keeps_its_weight_and_is_still_rolled_back():
     assert {float(d.weight) for d in decisions} == {0.1}
     assert reason(decisions[-1]) is Reason.FROZEN
     decision = decisions[-1]
-    for _ in range(10):
+    for _ in range(20):
         decision = one.observe(tick(decision, shares=SLOW, freeze=True))
     assert decision.phase == Phase.ROLLED_BACK
 
