@@ -70,7 +70,7 @@ demo-traffic: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## only it
 demo-down: .venv/.ready  ## stop every process of the demonstration
 	@$(BIN)/python -c 'from pathlib import Path; from sandbox.layout import Layout; from sandbox.traffic import demo; demo.stop(demo.layout_of(Path.cwd()))'
 
-demo-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## each of nine releases five times on real traffic (hours); goes on where it was interrupted
+demo-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## each of eleven releases five times on real traffic (hours); goes on where it was interrupted
 	@$(BIN)/python -m benchmarks.traffic_rollouts releases --runs 5
 
 demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill each part in the middle of a release on real traffic; goes on where it was interrupted

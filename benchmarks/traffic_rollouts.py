@@ -45,7 +45,7 @@ PROJECT = Path(__file__).parents[1]
 SPEED = 15.0
 ALIKE = ("stable", "identical", "slow-start")
 """What behaves alike once it serves. Either of the first two is to the other what `identical` is to `stable`."""
-ORDER = ("wrong", "crash-at-maximum", "errors", "slow-tail", "leak", "dead", "identical", "slow-start", "better")
+ORDER = ("wrong", "crash-at-maximum", "errors", "slow-tail", "tail", "leak", "dead", "late", "identical", "slow-start", "better")
 """Of a run: one way back to the first version is enough."""
 LATE = 504
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"

@@ -53,11 +53,14 @@ class Wanted:
 PROMOTED = Wanted("promoted", "all traffic")
 CAUGHT_DARK = Wanted("rolled back", BEFORE_TRAFFIC)
 CAUGHT_ON_COPIES = Wanted("rolled back", "mirror")
+CAUGHT_IN_BAKE = Wanted("rolled back", "95% while it bakes")
 WANTED: Mapping[str, Wanted] = {
     "identical": PROMOTED,
     "better": PROMOTED,
     "slow-tail": CAUGHT_ON_COPIES,
+    "tail": CAUGHT_ON_COPIES,
     "errors": CAUGHT_ON_COPIES,
+    "late": CAUGHT_IN_BAKE,
     "wrong": CAUGHT_DARK,
     "leak": CAUGHT_ON_COPIES,
     "crash-at-maximum": CAUGHT_DARK,

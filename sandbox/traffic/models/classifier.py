@@ -10,12 +10,38 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from pathlib import Path
 from typing import Any
 
 import numpy as np  # pyright: ignore[reportMissingImports]
 import onnxruntime  # pyright: ignore[reportMissingImports]
 import triton_python_backend_utils as pb_utils  # pyright: ignore[reportMissingImports]
+
+BUSY_PER_SECOND, QUIET_PER_SECOND = 45.0, 20.0
+WINDOW_SECONDS = 10.0
+
+
+class Rushes:
+    """Tells a first rush of requests from a second one, after quiet: a cache that shrinks while requests are few and
+    thrashes when they return. Copies are the first rush of a release, its bake is the second."""
+
+    def __init__(self) -> None:
+        self._latest: deque[tuple[float, int]] = deque()
+        self._seen = ""
+
+    def second(self, now: float, requests: int) -> bool:
+        self._latest.append((now, requests))
+        while self._latest[0][0] < now - WINDOW_SECONDS:
+            self._latest.popleft()
+        rate = sum(count for _, count in self._latest) / WINDOW_SECONDS
+        if not self._seen and rate > BUSY_PER_SECOND:
+            self._seen = "rush"
+        elif self._seen == "rush" and rate < QUIET_PER_SECOND:
+            self._seen = "quiet"
+        elif self._seen == "quiet" and rate > BUSY_PER_SECOND:
+            self._seen = "second rush"
+        return self._seen == "second rush"
 
 
 class TritonPythonModel:
@@ -33,6 +59,7 @@ class TritonPythonModel:
         self.random = np.random.default_rng(self.behaviour["seed"])
         self.served = 0
         self.kept: list[bytes] = []
+        self.rushes = Rushes()
 
     def _read_behaviour(self) -> None:
         """Again where it has changed: a rehearsal breaks a version while it serves (`sandbox/rehearsal`)."""
@@ -52,7 +79,10 @@ class TritonPythonModel:
         if wanted["leak_bytes"]:
             self.kept.extend(os.urandom(1) * wanted["leak_bytes"] for _ in requests)
         self._compute_as_long_as_a_gpu_would(rows)
-        if wanted["error_share"] and self.random.random() < wanted["error_share"]:
+        share = wanted["error_share"] + (
+            wanted["error_share_in_second_rush"] if self.rushes.second(time.monotonic(), len(requests)) else 0.0
+        )
+        if share and self.random.random() < share:
             raise RuntimeError("the release's own fault, as declared in behaviour.json")
         scores = self.session.run(["scores"], {"features": np.concatenate(given)})[0]
         ends = np.cumsum([len(features) for features in given])[:-1]
