@@ -101,6 +101,12 @@ class ReleaseFigures:
             return self.baseline
         return self.stable
 
+    @property
+    def remark(self) -> str:
+        """Why the figures alone would mislead; empty where they do not."""
+        held_back = self.key is not None and self.key[0] == "baking" and self.stable.requests > 0
+        return "The stable version then had few requests and so less load, for which the gate allows." if held_back else ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredSignal:

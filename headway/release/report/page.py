@@ -197,8 +197,8 @@ def _measured(reported: ReportedRelease) -> str:
         for one in found.values()
     )
     return (
-        f'<p class="quiet">Rates, means and quantiles at {escape(figures.where)}. A release is decided by the evidence below, '
-        "which also weighs how many requests stand behind them.</p><table><thead><tr><th>signal</th><th>new version</th>"
+        f'<p class="quiet">Rates, means and quantiles at {escape(figures.where)}. {figures.remark} A release is decided by the '
+        "evidence below, which also weighs how many requests stand behind them.</p><table><thead><tr><th>signal</th><th>new version</th>"
         f"<th>stable version</th><th>limit</th><th>requests or answers</th></tr></thead><tbody>{rows}</tbody></table>"
     )
 

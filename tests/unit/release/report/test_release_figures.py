@@ -101,6 +101,14 @@ def test_with_all_traffic_it_is_beside_what_the_stable_version_did_before() -> N
     assert measured(climbed, full, baked)["errors"].text == "0.10 % against 0.20 % before, limit 0.30 %, n 9,000"
 
 
+def test_figures_beside_those_held_back_say_that_these_had_less_load() -> None:
+    climbed = tick(AT_FIVE, {"mirrored": arm(10.0), "stable": arm(10.0)})
+    full = tick(BAKING, {"canary": arm(500.0), "baseline": arm(500.0)})
+    alone, beside = (tick(BAKING, {"canary": arm(9000.0), "stable": arm(held_back)}) for held_back in (0.0, 450.0))
+    assert figures_of((climbed, full, beside)).remark.startswith("The stable version then had few requests and so less load")
+    assert [figures_of(events).remark for events in ((climbed, full), (climbed, full, alone))] == ["", ""]
+
+
 def test_a_person_who_promotes_begins_the_bake() -> None:
     climbed = tick(AT_FIVE, {"mirrored": arm(10.0), "stable": arm(10.0)})
     five = tick(AT_FIVE, {"canary": arm(500.0), "baseline": arm(500.0)})
