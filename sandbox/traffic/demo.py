@@ -38,7 +38,8 @@ INTERRUPTED = 130
 
 @dataclass(frozen=True)
 class Wanted:
-    """How a release should end, and where that should be decided; `where` is the beginning of the stage's name."""
+    """How a release should end, and where that should be decided; `where` is the beginning of the stage's name, empty for
+    any."""
 
     outcome: str
     where: str
@@ -47,18 +48,19 @@ class Wanted:
         return found.outcome == self.outcome and found.where.startswith(self.where)
 
     def __str__(self) -> str:
-        return self.outcome if self.outcome == "promoted" else f"{self.outcome} at {_place(self.where)}"
+        return self.outcome if self.outcome == "promoted" or not self.where else f"{self.outcome} at {_place(self.where)}"
 
 
 PROMOTED = Wanted("promoted", "all traffic")
 CAUGHT_DARK = Wanted("rolled back", BEFORE_TRAFFIC)
 CAUGHT_ON_COPIES = Wanted("rolled back", "mirror")
 CAUGHT_IN_BAKE = Wanted("rolled back", "95% while it bakes")
+CAUGHT = Wanted("rolled back", "")
 WANTED: Mapping[str, Wanted] = {
     "identical": PROMOTED,
     "better": PROMOTED,
     "slow-tail": CAUGHT_ON_COPIES,
-    "tail": CAUGHT_ON_COPIES,
+    "tail": CAUGHT,
     "errors": CAUGHT_ON_COPIES,
     "late": CAUGHT_IN_BAKE,
     "wrong": CAUGHT_DARK,

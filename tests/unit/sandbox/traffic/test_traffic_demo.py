@@ -51,6 +51,8 @@ def test_every_release_that_is_built_has_an_end_that_it_should_have() -> None:
         ("errors", ended("promoted", "all traffic"), False),
         ("wrong", ended("rolled back", BEFORE_TRAFFIC), True),
         ("wrong", ended("rolled back", "mirror 100%"), False),
+        ("tail", ended("rolled back", "10%"), True),
+        ("tail", ended("held", "10%"), False),
         ("better", ended("promoted", "all traffic"), True),
         ("better", ended("not over", "50%"), False),
     ],
