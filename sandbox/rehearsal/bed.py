@@ -7,7 +7,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
+from headway import wire
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.traffic import load_process, servers
@@ -61,12 +63,12 @@ class RehearsalBed:
 
     def nodes(self) -> list[str]:
         """Of the model's pool."""
-        listed = self.kube.get(f"/api/v1/nodes?labelSelector=platform.io%2Fpool%3D{POOL}")["items"]
+        listed = self.kube.get(f"/api/v1/nodes?{urlencode({'labelSelector': f'{wire.POOL}={POOL}'})}")["items"]
         return [each["metadata"]["name"] for each in listed if not each["spec"].get("unschedulable")]
 
     def node(self) -> str:
         """On which the model runs."""
-        listed = self.kube.get(f"/api/v1/namespaces/{TENANT}/pods?labelSelector=platform.io%2Fmodel%3D{MODEL}")["items"]
+        listed = self.kube.get(f"/api/v1/namespaces/{TENANT}/pods?{urlencode({'labelSelector': f'{wire.MODEL}={MODEL}'})}")["items"]
         return next(str(each["spec"]["nodeName"]) for each in listed if each["spec"].get("nodeName"))
 
     def cordon(self, node: str, *, wanted: bool) -> None:
