@@ -151,7 +151,7 @@ def test_the_least_without_an_episode_is_that_of_the_worst_chosen_one(steps: lis
     assert float(found.least()[0, 0]) == pytest.approx(wanted, abs=1e-9)
 
 
-def test_evidence_without_an_episode_is_not_expected_to_grow_though_one_was_all_bad():
+def test_evidence_without_an_episode_does_not_grow_on_average_beside_it():
     """Over every outcome of six ticks, of which three are of a node in trouble."""
     total = 0.0
     outcomes = (0.5, 1.5)
