@@ -90,6 +90,11 @@ class Watched:
         self.failure = ""
         """Why the server cannot be asked now; empty while it can."""
 
+    @property
+    def items(self) -> list[Object]:
+        """All of them, as last seen."""
+        return list(self._known.values())
+
     def start(self) -> "Watched":
         threading.Thread(target=self._run, name=f"watch {self._path}", daemon=True).start()
         return self

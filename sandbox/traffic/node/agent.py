@@ -13,7 +13,6 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
 from typing import Any
 
 from sandbox.cluster.nodes import RUN_BY_AGENT
@@ -26,8 +25,7 @@ from sandbox.traffic.node.status import timestamp
 from sandbox.traffic.pod_addresses import ADDRESS
 
 PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
-SHOWN = ("/api/v1/nodes", PODS, "/apis/apps/v1/deployments")
-"""What kube-state-metrics tells of, whoever runs it."""
+NODES, DEPLOYMENTS = "/api/v1/nodes", "/apis/apps/v1/deployments"
 _RETRY_SECONDS = 0.5
 
 
@@ -55,9 +53,8 @@ class NodeAgent:
         self._kube = kube
         self._node = node(self._config_map)
         self._served: dict[str, _Served] = {}
-        self._watched: Watched | None = None
-        self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._shown: dict[str, dict[str, Object]] = {path: {} for path in SHOWN}
+        self._watches: dict[str, Watched] = {}
+        """By path."""
 
     async def run(self) -> None:
         """Until SIGTERM or SIGINT; then everything is ended."""
@@ -66,19 +63,18 @@ class NodeAgent:
             loop.add_signal_handler(number, stop.set)
         for name in sweep(self._node.records):
             _log(f"ended what a former agent had left: {name}")
-        self._watched = Watched(self._kube, PODS, lambda kind, item: _tell(loop, self._heard, kind, item)).start()
-        Watched(self._kube, NAMESPACES, lambda kind, item: _tell(loop, self._heard_of_namespace, kind, item)).start()
-        for path, known in self._shown.items():
-            Watched(self._kube, path, lambda kind, item, known=known: _tell(loop, partial(_keep, known), kind, item)).start()
+        self._watches = {PODS: Watched(self._kube, PODS, lambda kind, item: _tell(loop, self._heard, kind, item)).start()}
+        self._watches |= {path: Watched(self._kube, path, lambda _kind, _item: None).start() for path in (NAMESPACES, NODES, DEPLOYMENTS)}
         await stop.wait()
         await self._leave()
 
     @property
     def ready(self) -> str | None:
         """None while it follows the cluster, else what is missing."""
-        if self._watched is None or not self._watched.synced.is_set():
+        watched = self._watches.get(PODS)
+        if watched is None or not watched.synced.is_set():
             return "reading the pods"
-        return self._watched.failure or None
+        return watched.failure or None
 
     @property
     def pods(self) -> list[tuple[Object, ServedPod]]:
@@ -89,28 +85,28 @@ class NodeAgent:
     @property
     def namespaces(self) -> dict[str, Mapping[str, str]]:
         """Labels of every namespace, by name."""
-        return dict(sorted(self._namespaces.items()))
+        return {
+            metadata["name"]: metadata.get("labels") or {}
+            for metadata in sorted((each["metadata"] for each in self._all(NAMESPACES)), key=lambda each: each["name"])
+        }
 
     @property
     def nodes(self) -> list[Object]:
-        return list(self._shown[SHOWN[0]].values())
+        return self._all(NODES)
 
     @property
     def cluster_pods(self) -> list[Object]:
         """Every pod of the cluster."""
-        return list(self._shown[SHOWN[1]].values())
+        return self._all(PODS)
 
     @property
     def deployments(self) -> list[Object]:
-        return list(self._shown[SHOWN[2]].values())
+        return self._all(DEPLOYMENTS)
+
+    def _all(self, path: str) -> list[Object]:
+        return self._watches[path].items if path in self._watches else []
 
     # -- the cluster's wishes
-
-    def _heard_of_namespace(self, kind: str, item: Object) -> None:
-        if kind == "DELETED":
-            self._namespaces.pop(item["metadata"]["name"], None)
-        else:
-            self._namespaces[item["metadata"]["name"]] = item["metadata"].get("labels") or {}
 
     def _heard(self, kind: str, item: Object) -> None:
         metadata = item["metadata"]
@@ -246,13 +242,6 @@ class NodeAgent:
                 self._kube.create(place, event)
 
         asyncio.get_running_loop().run_in_executor(None, write)
-
-
-def _keep(known: dict[str, Object], kind: str, item: Object) -> None:
-    if kind == "DELETED":
-        known.pop(item["metadata"]["uid"], None)
-    else:
-        known[item["metadata"]["uid"]] = item
 
 
 def _differs(wanted: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
