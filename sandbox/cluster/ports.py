@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from random import Random
 
+from sandbox.cluster import whole_file
+
 FIRST, LAST = 20000, 32000
 """Below 32768, where Linux begins to give out ports for outgoing connections: one of those could sit on ours while we
 are down."""
@@ -26,6 +28,4 @@ def read(path: Path) -> dict[str, int]:
 
 def write(path: Path, ports: dict[str, int]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_suffix(".new")
-    new.write_text(json.dumps(dict(sorted(ports.items())), indent=2) + "\n")
-    new.replace(path)
+    whole_file.replace(path, json.dumps(dict(sorted(ports.items())), indent=2) + "\n")

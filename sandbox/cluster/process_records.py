@@ -12,7 +12,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Any
 
-from sandbox.cluster import linux
+from sandbox.cluster import linux, whole_file
 
 _POLL_SECONDS = 0.05
 _LAUNCH_SECONDS = 2.0
@@ -49,9 +49,7 @@ class ProcessRecords:
         return ProcessRecord(**data)
 
     def write(self, record: ProcessRecord) -> None:
-        new = self._record_file(record.name).with_suffix(".new")
-        new.write_text(json.dumps(asdict(record), indent=2) + "\n")
-        new.replace(self._record_file(record.name))
+        whole_file.replace(self._record_file(record.name), json.dumps(asdict(record), indent=2) + "\n")
 
     def forget(self, name: str) -> None:
         for path in (self.stat_file(name), self._record_file(name)):

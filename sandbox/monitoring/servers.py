@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 from headway.problem import UserError
-from sandbox.cluster import manifests
+from sandbox.cluster import manifests, whole_file
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
@@ -117,9 +117,7 @@ def reload(url: str) -> None:
 def write(path: Path, text: str) -> None:
     """Whole or not at all: Prometheus watches these folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
+    whole_file.replace(path, text)
 
 
 def _prometheus(toolchain: Toolchain, folder: Path, port: int) -> Process:

@@ -12,6 +12,7 @@ from urllib.parse import urlencode
 from headway import wire
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
+from sandbox.progress import Silent
 from sandbox.traffic import load_process, servers
 from sandbox.traffic.kube import Gone, Kube, Object
 from sandbox.traffic.node.container_process import group
@@ -104,13 +105,7 @@ class RehearsalBed:
 
     def load(self, **changes: Any) -> None:
         """Have users ask otherwise; without any changes, as ever."""
-        load_process.start(self.layout, _silent(), changes)
-
-
-def _silent() -> Any:
-    from sandbox.progress import Silent
-
-    return Silent()
+        load_process.start(self.layout, Silent(), changes)
 
 
 def _program(pid: int) -> str:

@@ -11,7 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from headway.wire import ACCELERATOR_READY
+from sandbox.cluster import whole_file
+from sandbox.progress import Silent
 from sandbox.rehearsal.bed import Json, RehearsalBed
+from sandbox.traffic.node.status import timestamp
 
 _DEATHS = 3
 _DEATH_SECONDS = 12.0
@@ -29,28 +32,21 @@ class FaultActs:
 
 
 def _behaves(**changes: float) -> FaultActs:
-    """The version that serves behaves otherwise from its next batch on."""
+    """The version that serves behaves otherwise from its next batch on, before each of which it reads the file."""
 
     def read(bed: RehearsalBed) -> Json:
         return {str(path): path.read_text() for path in bed.behaviours()}
 
     def put(bed: RehearsalBed, kept: Json) -> None:
         for path, text in kept.items():
-            _write(Path(path), json.dumps({**json.loads(text), **changes}, sort_keys=True, indent=1) + "\n")
+            whole_file.replace(Path(path), json.dumps({**json.loads(text), **changes}, sort_keys=True, indent=1) + "\n")
 
     def undo(bed: RehearsalBed, kept: Json) -> None:
         for path, text in kept.items():
             if Path(path).parent.exists():  # else the pod has gone, and its successor fetched its own
-                _write(Path(path), text)
+                whole_file.replace(Path(path), text)
 
     return FaultActs(read, put, undo)
-
-
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all: the model reads it before every batch."""
-    new = path.with_name(".behaviour.new")
-    new.write_text(text)
-    new.replace(path)
 
 
 def _one_more(
@@ -98,7 +94,6 @@ def _unschedulable() -> FaultActs:
 def _store() -> FaultActs:
     def back(bed: RehearsalBed, kept: Json) -> None:
         from sandbox.cloud import objectstore
-        from sandbox.progress import Silent
 
         objectstore.ensure_running(bed.layout, Silent())
 
@@ -127,7 +122,7 @@ def _quarantine() -> FaultActs:
 
 
 def _condition(status: str, reason: str) -> Json:
-    now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    now = timestamp(datetime.now(UTC))
     return {"type": ACCELERATOR_READY, "status": status, "reason": reason, "message": "rehearsed", "lastTransitionTime": now}
 
 
@@ -138,7 +133,6 @@ def _users(**changes: Any) -> FaultActs:
 def _prometheus() -> FaultActs:
     def undo(bed: RehearsalBed, kept: Json) -> None:
         from sandbox.extras import EXTRAS
-        from sandbox.progress import Silent
 
         EXTRAS["monitoring"].start(bed.layout, Silent())
 

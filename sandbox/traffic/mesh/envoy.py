@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
 
+from sandbox.cluster import whole_file
 from sandbox.cluster.processes import Process
 from sandbox.traffic.mesh import envoy_configuration
 from sandbox.traffic.mesh.envoy_configuration import EnvoyConfiguration
@@ -81,7 +82,7 @@ class EnvoyFiles:
 
     def begin(self, admin_port: int) -> None:
         """Write the bootstrap, and empty files where there are none yet."""
-        self._write(self._folder / "bootstrap.json", json.dumps(bootstrap(self._folder, admin_port), sort_keys=True, indent=1))
+        whole_file.replace(self._folder / "bootstrap.json", json.dumps(bootstrap(self._folder, admin_port), sort_keys=True, indent=1))
         for kind in ("listeners", "clusters"):
             if not (self._folder / f"{kind}.json").exists():
                 self._put(self._folder / f"{kind}.json", kind, [])
@@ -120,13 +121,8 @@ class EnvoyFiles:
         text = envoy_configuration.response(kind, resources, sha256(plain.encode()).hexdigest()[:12])
         if path.exists() and path.read_text() == text:
             return False
-        self._write(path, text)
+        whole_file.replace(path, text)
         return True
-
-    def _write(self, path: Path, text: str) -> None:
-        new = path.with_name(f".{path.name}.new")
-        new.write_text(text)
-        new.replace(path)
 
 
 class EnvoyAdmin:
