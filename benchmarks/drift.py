@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
+from headway.release.backtest.interval import interval
 from headway.release.evaluation.drift import BETS as DRIFT_BETS
 from headway.release.evaluation.drift import conformal_p, drift_factors
 from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed
@@ -118,9 +118,7 @@ def main(arguments: list[str] | None = None) -> int:
     for name, change in (("values", CHANGES[0]), ("answers", CHANGES[-1])):
         said = accused(change, streams, length, length, np.random.default_rng([asked.seed, change.lossy]))
         false = int((~np.isnan(said)).sum())
-        sys.stdout.write(
-            f"{name} that do not change: {false} of {streams} streams accused (at most {beta.ppf(0.975, false + 1, streams - false):.2%})\n"
-        )
+        sys.stdout.write(f"{name} that do not change: {false} of {streams} streams accused (at most {interval(false, streams)[1]:.2%})\n")
         sys.stdout.flush()
     for number, change in enumerate(CHANGES):
         for onset in (length // 10, length // 2):

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
 from benchmarks.incumbents import BACK, PROMOTED, RULES, RUNNING
 from headway.contract.rollout import OnInconclusive
+from headway.release.backtest.interval import interval
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
 from headway.release.worlds.scenarios import BAKE_SCENARIOS, SCENARIOS, Scenario
 from headway.release.worlds.service import SimulatedService
@@ -53,9 +53,8 @@ class ScenarioResult:
 
     def interval(self) -> tuple[float, float]:
         """95 % interval of the share that is wrong, in per cent."""
-        low = beta.ppf(0.025, self.wrong, self.rollouts - self.wrong + 1) if self.wrong else 0.0
-        high = beta.ppf(0.975, self.wrong + 1, self.rollouts - self.wrong) if self.wrong < self.rollouts else 1.0
-        return 100 * float(low), 100 * float(high)
+        low, high = interval(self.wrong, self.rollouts)
+        return 100 * low, 100 * high
 
 
 def judge(

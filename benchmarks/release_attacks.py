@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
+from headway.release.backtest.interval import interval
 from headway.release.gate import Counts, Gate, GatePolicy, Phase, Reason, Tick
 from headway.release.worlds.scenarios import CANARY, Minute, Scenario, ServiceChange
 from headway.release.worlds.service import SimulatedService
@@ -339,9 +339,9 @@ class AttackResult:
 
     def shown(self) -> str:
         """False rollbacks with the upper end of their 95 % interval, what is held, and how long a promotion takes."""
-        high = beta.ppf(0.975, self.back + 1, self.rollouts - self.back) if self.back < self.rollouts else 1.0
+        _, high = interval(self.back, self.rollouts)
         took = "-" if math.isnan(self.minutes) else f"{self.minutes:.0f} min"
-        back = f"{100 * self.back / self.rollouts:.1f} % (at most {100 * float(high):.1f} %)"
+        back = f"{100 * self.back / self.rollouts:.1f} % (at most {100 * high:.1f} %)"
         return f"{' '.join([back, *self.reasons])} · {100 * self.held / self.rollouts:.0f} % · {took}"
 
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import beta
 
+from headway.release.backtest.interval import interval
 from headway.release.backtest.waiting import WaitedTicks, WaitingFor
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
 
@@ -69,9 +69,7 @@ class RehearsalOutcome:
 
     def interval(self) -> tuple[float, float]:
         """95 % interval of the share that is wrong (Clopper and Pearson)."""
-        low = beta.ppf(0.025, self.wrong, self.rehearsals - self.wrong + 1) if self.wrong else 0.0
-        high = beta.ppf(0.975, self.wrong + 1, self.rehearsals - self.wrong) if self.wrong < self.rehearsals else 1.0
-        return float(low), float(high)
+        return interval(self.wrong, self.rehearsals)
 
 
 def rehearse(
