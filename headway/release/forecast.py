@@ -10,6 +10,7 @@ from typing import Any
 from headway.contract.model import Model
 from headway.contract.rollout import Rollout, Strategy
 from headway.problem import Problem, ProblemLevel
+from headway.release.backtest.backtest import large_weights
 from headway.release.backtest.rehearsal import RehearsalOutcome, rehearse
 from headway.release.backtest.simulated import SimulatedTraffic
 from headway.release.gate import GatePolicy
@@ -21,7 +22,6 @@ _HORIZON_MINUTES = 1440.0
 _REHEARSALS = 15
 _PROVEN = 0.8
 """Share of the rehearsals from which on a contract counts as provable."""
-_LARGE_WEIGHT = 0.25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +41,12 @@ class VerdictForecast:
     def median(self) -> float:
         """Minutes to the verdict."""
         return self.outcome.minutes or self.within_minutes
+
+    @property
+    def share(self) -> str:
+        """How many were proven, in words."""
+        of = f"{self.outcome.promoted} of {self.outcome.rehearsals} simulated releases of a version as good as the old one"
+        return f"{of} are proven within {_time(self.within_minutes)}"
 
 
 def forecast(policy: GatePolicy, requests_a_second: float, seconds_a_tick: float) -> VerdictForecast:
@@ -66,15 +72,13 @@ def shortfall(rollout: Rollout, found: VerdictForecast) -> Problem | None:
     """A warning where most releases could not be proven, with what would make them so; None where they can."""
     if found.provable:
         return None
-    outcome, time = found.outcome, _time(found.within_minutes)
     remedy = next(_remedies(rollout, found.requests_a_second), None)
     return Problem(
         rule="rollout-can-be-proven",
         path=("rollout", "usual_requests"),
         value=f"{found.requests_a_second:.3g}/s",
         level=ProblemLevel.WARNING,
-        fact=f"at {found.requests_a_second:.3g} requests a second {outcome.promoted} of {outcome.rehearsals} simulated releases of a"
-        f" version as good as the old one are proven within {time}",
+        fact=f"at {found.requests_a_second:.3g} requests a second {found.share}",
         consequence="Most would end without a verdict, whatever the version is worth",
         remedy=remedy or "It cannot be proven by its own traffic: let a person look at its golden answers, and promote it with a reason",
     )
@@ -89,7 +93,7 @@ def _remedies(rollout: Rollout, requests_a_second: float) -> Iterator[str]:
 
 
 def _proposals(rollout: Rollout) -> Iterator[tuple[str, Rollout]]:
-    large = [weight for weight in rollout.weights if weight.fraction >= _LARGE_WEIGHT] or list(rollout.weights[-1:])
+    large = list(large_weights(rollout.weights, lambda weight: weight.fraction))
     changes: list[tuple[str, dict[str, Any]]] = []
     if rollout.strategy is Strategy.CANARY:
         for weights in (large, large[-1:]):
@@ -114,7 +118,7 @@ def said(rollout: Rollout, requests_a_second: float) -> Iterator[str]:
     lacking = shortfall(rollout, found)
     where = f"At {requests_a_second:.3g} requests a second, in ticks of {found.tick_seconds / 60:.0f} min,"
     if lacking:
-        yield f"{where} {lacking.fact.partition(' a second ')[2]}. {lacking.consequence}. {lacking.remedy}."
+        yield f"{where} {found.share}. {lacking.consequence}. {lacking.remedy}."
     else:
         yield f"{where} half of good versions are promoted within {_time(found.median)}."
 

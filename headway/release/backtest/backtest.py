@@ -4,6 +4,7 @@ and which part of the contract its time goes to."""
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +17,8 @@ from headway.release.worlds.world import SimulatedWorld
 
 _LARGE_WEIGHT = 0.25
 _HIGHEST_ERROR_RATE = 0.5
+
+W = TypeVar("W")
 
 Repeat = Callable[[GatePolicy], RehearsalOutcome]
 """Rehearses a version as good as the old one, on the same traffic, by another policy."""
@@ -115,7 +118,7 @@ def _relaxed(policy: GatePolicy, tick_seconds: float, repeat: Repeat) -> tuple[R
 def relaxations(policy: GatePolicy, tick_seconds: float) -> Iterator[tuple[str, str, GatePolicy]]:
     """Field, value in words and policy for each part of a contract that may cost time, where it can ask for less."""
     minute = max(1, math.ceil(60 / tick_seconds))
-    large = tuple(weight for weight in policy.weights if weight >= _LARGE_WEIGHT) or policy.weights[-1:]
+    large = large_weights(policy.weights, float)
     if policy.step_ticks_at_least > minute:
         yield "rollout.step_at_least", "1m", replace(policy, step_ticks_at_least=minute)
     if large != policy.weights:
@@ -128,6 +131,11 @@ def relaxations(policy: GatePolicy, tick_seconds: float) -> Iterator[tuple[str, 
     yield "rollout.tolerances.latency_unacceptable", f"{slower:.0%}", replace(policy, latency_unacceptable=slower)
     failing = min(2 * policy.error_unacceptable, _HIGHEST_ERROR_RATE)
     yield "rollout.tolerances.error_unacceptable", f"{failing:.2%}", replace(policy, error_unacceptable=failing)
+
+
+def large_weights(weights: Sequence[W], fraction: Callable[[W], float]) -> tuple[W, ...]:
+    """Those under which requests prove most in a minute, else the last one; `fraction`: of one, 0 to 1."""
+    return tuple(weight for weight in weights if fraction(weight) >= _LARGE_WEIGHT) or tuple(weights[-1:])
 
 
 def ticks_of(seconds: float, tick_seconds: float) -> int:
