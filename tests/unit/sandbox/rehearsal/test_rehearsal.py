@@ -204,6 +204,16 @@ def rules(*alerts: Mapping[str, Any], hold: int = 120) -> Mapping[str, Any]:
     return {"data": {"groups": [{"rules": [{"duration": hold, "alerts": list(alerts)}, {"duration": 0}]}]}}
 
 
+def prometheus(raised: list[dict[str, Any]]) -> type[Handler]:
+    """One that has these alerts whenever it is asked."""
+
+    class Prometheus(Handler):
+        def do_GET(self) -> None:
+            self.reply(200, rules(*raised))
+
+    return Prometheus
+
+
 def test_a_page_leads_to_its_runbook_and_says_when_people_hear_of_it() -> None:
     (found,) = pages.alerts_of(rules(alert("SloBurnRate", tenant="quality", owner="x"), alert("Watchdog", "heartbeat")))
     first, where, runbook, last = pages.page(found)
@@ -221,12 +231,8 @@ def test_alerts_that_differ_in_their_windows_alone_are_told_once() -> None:
 def test_an_alert_is_told_once_and_one_that_was_there_before_never(layout: Layout) -> None:
     raised = [alert("ReplicasMissing")]
 
-    class Prometheus(Handler):
-        def do_GET(self) -> None:
-            self.reply(200, rules(*raised))
-
     said: list[str] = []
-    with served(Prometheus, Supervisor(layout).port("prometheus")):
+    with served(prometheus(raised), Supervisor(layout).port("prometheus")):
         watch = Watch.over(layout, said.append)
         raised.append(alert("SloBurnRate"))
         watch.once()
@@ -239,12 +245,8 @@ def test_an_alert_is_told_once_and_one_that_was_there_before_never(layout: Layou
 def test_what_fires_already_is_said_first_and_what_waited_once_it_fires(layout: Layout) -> None:
     raised = [{**alert("ReplicasMissing"), "state": "firing"}, {**alert("SloBurnRate"), "state": "pending"}]
 
-    class Prometheus(Handler):
-        def do_GET(self) -> None:
-            self.reply(200, rules(*raised))
-
     said: list[str] = []
-    with served(Prometheus, Supervisor(layout).port("prometheus")):
+    with served(prometheus(raised), Supervisor(layout).port("prometheus")):
         watch = Watch.over(layout, said.append)
         watch.once()
         raised[1]["state"] = "firing"
