@@ -37,4 +37,5 @@ def folder(tmp_path: Path) -> Path:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """These tests wait for real servers on busy machines; on a fresh one also for the programs to be built."""
     for item in items:
-        item.add_marker(pytest.mark.timeout(1800 if not is_built(Layout.of(PROJECT)) else 300))
+        if item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(1800 if not is_built(Layout.of(PROJECT)) else 300))
