@@ -21,6 +21,7 @@ from sandbox.layout import Layout
 ROOT = Path(__file__).parents[1]
 WHOLE = "HEADWAY_EVERY_TEST"
 """Set by `make test`: whatever can be had is there, or the run fails."""
+LINES_OF_A_FIRST_TRY = 40
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
@@ -104,6 +105,10 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for report in terminalreporter.stats.get("rerun", ()):
+        # A second try that passes, or that fails of what the first one left behind, hides why there was one.
+        terminalreporter.write_sep("-", f"first try of {report.nodeid}")
+        terminalreporter.write_line("\n".join(str(report.longrepr).splitlines()[-LINES_OF_A_FIRST_TRY:]))
     found = Counter(_reason(report) for report in terminalreporter.stats.get("skipped", ()) if not hasattr(report, "wasxfail"))
     for reason, count in sorted(found.items()):
         name = _name(reason)
