@@ -159,13 +159,13 @@ def _slow_share(model: Model, slo: LatencyObjective, scope: Scope, window: str) 
 
 
 def edge_within(threshold: Duration, edges: Sequence[float], scale: int) -> str:
-    """The largest bucket edge that is not above the threshold, as Prometheus writes it: rather too strict than too
-    lenient.
+    """The largest bucket edge that is not above the threshold: rather too strict than too lenient. Written as Prometheus 3
+    stores `le`, always as a float (its migration guide, "le and quantile label values"); edges lie below a million, from
+    which on it would use an exponent.
     """
     limit = threshold.seconds * scale
     within = [edge for edge in edges if edge <= limit] or [edges[0]]
-    edge = max(within)
-    return f"{edge:g}" if edge < 1e6 else f"{edge:.0f}"
+    return repr(float(max(within)))
 
 
 def _seconds(window: str) -> int:

@@ -9,7 +9,7 @@ from tests.components.contracts import MODELS, bodies, service
 
 @pytest.mark.parametrize(
     ("threshold", "scale", "edge"),
-    [("50ms", 1000, "50"), ("49ms", 1000, "10"), ("1ms", 1000, "5"), ("1h", 1000, "1000")],
+    [("50ms", 1000, "50.0"), ("49ms", 1000, "10.0"), ("1ms", 1000, "5.0"), ("1h", 1000, "1000.0")],
 )
 def test_a_threshold_between_two_buckets_counts_by_the_stricter_one(threshold: str, scale: int, edge: str) -> None:
     assert objectives.edge_within(Duration.parse(threshold), (5, 10, 50, 1000), scale) == edge

@@ -7,13 +7,15 @@ Autoscaler and KEDA, as their documentation and sources have them; no exporter o
 from collections.abc import Iterator
 from time import time
 
+from components.model_service.objectives import INTER_TOKEN_EDGES_S, QUEUE_EDGES_S, TTFT_EDGES_S
+from headway.signals.buckets import latency_edges_milliseconds
+
 TRITON = 'platform_io_tenant="vision",platform_io_model="defects",platform_io_release="r0123456789",namespace="vision",pod="defects-r0123456789-abc"'
 VLLM = (
     'platform_io_tenant="assist",platform_io_model="chat",platform_io_release="r9876543210",namespace="assist",pod="chat-r9876543210-def"'
 )
 _SERVICES = (("vision", "defects-r0123456789", "l4-0", TRITON), ("assist", "chat-r9876543210", "h100-0", VLLM))
-_LATENCY_EDGES = ("10", "20", "50", "100", "500", "+Inf")
-_SECONDS_EDGES = ("0.01", "0.05", "0.1", "0.5", "1", "+Inf")
+_LATENCY_EDGES = (*map(str, latency_edges_milliseconds()), "+Inf")
 
 
 def text(seconds: float) -> str:
@@ -27,6 +29,7 @@ def _counters(seconds: float) -> Iterator[str]:
         return f"{name}{{{labels}}} {1000 + per_second * seconds:.3f}"
 
     def histogram(name: str, labels: str, edges: tuple[str, ...], mean: float) -> Iterator[str]:
+        yield f"# TYPE {name} histogram"  # upon which Prometheus writes every edge as a float, as from a real exporter
         for number, edge in enumerate(edges, start=1):
             yield counter(f"{name}_bucket", f'{labels},le="{edge}"', 10 * number)
         yield counter(f"{name}_count", labels, 10 * len(edges))
@@ -40,13 +43,13 @@ def _counters(seconds: float) -> Iterator[str]:
     yield counter("vllm:request_success_total", f'{VLLM},finished_reason="stop"', 4)
     yield counter("vllm:generation_tokens_total", VLLM, 900)
     yield counter("vllm:num_preemptions_total", VLLM, 0.5)
-    for name, mean in (
-        ("time_to_first_token", 0.2),
-        ("inter_token_latency", 0.03),
-        ("request_queue_time", 0.1),
-        ("request_inference_time", 2.0),
+    for name, edges, mean in (
+        ("time_to_first_token", TTFT_EDGES_S, 0.2),
+        ("inter_token_latency", INTER_TOKEN_EDGES_S, 0.03),
+        ("request_queue_time", QUEUE_EDGES_S, 0.1),
+        ("request_inference_time", QUEUE_EDGES_S, 2.0),
     ):
-        yield from histogram(f"vllm:{name}_seconds", VLLM, _SECONDS_EDGES, mean)
+        yield from histogram(f"vllm:{name}_seconds", VLLM, (*(str(float(edge)) for edge in edges), "+Inf"), mean)
     for namespace, service, node, pod in _SERVICES:
         to = f'destination_service_namespace="{namespace}",destination_service_name="{service}",reporter="source"'
         yield counter("istio_requests_total", f'{to},response_code="200",response_flags="-"', 90)

@@ -69,6 +69,15 @@ def test_every_rule_is_evaluated_without_an_error(prometheus: Monitoring) -> Non
     assert prometheus.query("sum(prometheus_rule_evaluation_failures_total) > 0") == []
 
 
+@pytest.mark.parametrize(
+    ("tenant", "model", "objective"),
+    [(tenant, model.name, objectives.objective_name(slo)) for tenant, model in MODELS for slo in model.slo],
+)
+def test_every_promise_of_a_contract_is_measured(prometheus: Monitoring, tenant: str, model: str, objective: str) -> None:
+    picks = f'tenant="{tenant}",model="{model}",objective="{objective}"'
+    assert eventually(lambda: prometheus.query(f"headway:slo_bad:share5m{{{picks}}} >= 0"), WITHIN)
+
+
 @pytest.mark.parametrize(("dashboard", "title", "expression"), EVERY_QUERY, ids=[f"{d.uid}-{t}" for d, t, _ in EVERY_QUERY])
 def test_a_panel_shows_something_on_a_platform_that_works(
     prometheus: Monitoring, dashboard: Dashboard, title: str, expression: str
