@@ -108,6 +108,10 @@ def _deployment(name: str, replicas: int, container: dict[str, Any], *volumes: d
 
 def _limiter(mirror: str | None) -> dict[str, Any]:
     settings = {
+        # Else it prints a line for each question, whatever the level of its log.
+        "DISABLE_STATS": "true",
+        # Else a count stays in memory for up to five minutes after its window.
+        "EXPIRATION_JITTER_MAX_SECONDS": "0",
         "LOG_FORMAT": "json",
         "LOG_LEVEL": "warn",
         "REDIS_HEALTH_CHECK_ACTIVE_CONNECTION": "true",
@@ -117,7 +121,6 @@ def _limiter(mirror: str | None) -> dict[str, Any]:
         "RUNTIME_ROOT": "/data",
         "RUNTIME_SUBDIRECTORY": "ratelimit",
         "RUNTIME_WATCH_ROOT": "false",
-        "USE_STATSD": "false",
     }
     ready = {"httpGet": {"path": "/healthcheck", "port": HEALTH_PORT}, "periodSeconds": 5, "failureThreshold": 2}
     return {

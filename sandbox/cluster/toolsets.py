@@ -200,9 +200,16 @@ HELM = ToolSet(name="helm", binaries=(Binary(name="helm", package="helm.sh/helm/
 NETWORK_POLICIES = ToolSet(name="network-policies", binaries=(Binary(name="network-policies", package="."),), disk_bytes=3 * _GIB)
 """The reference implementation's judgement of packets, for the test of our own; the sandbox starts none."""
 
+RATELIMIT = ToolSet(
+    name="ratelimit",
+    binaries=(Binary(name="ratelimit", package="github.com/envoyproxy/ratelimit/src/service_cmd"),),
+    disk_bytes=2 * _GIB,
+)
+"""Envoy's rate limit service, for its tests alone; the sandbox starts none."""
+
 SETS: Mapping[str, ToolSet] = {
     each.name: each
-    for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR, CERT_MANAGER, REGISTRY, HELM, NETWORK_POLICIES)
+    for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR, CERT_MANAGER, REGISTRY, HELM, NETWORK_POLICIES, RATELIMIT)
 }
 
 

@@ -4,11 +4,9 @@ The limiter here answers what a test tells it and keeps what it was asked, on th
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
-from dataclasses import dataclass, field, replace
-from http.client import HTTPConnection, HTTPResponse
+from dataclasses import dataclass, field
 from queue import Queue
 from time import monotonic
 from typing import Any
@@ -16,24 +14,26 @@ from typing import Any
 import grpc
 import pytest
 
-from components.platform import gateway_filters
-from components.platform.limiter import CLUSTER
 from components.tenant import limits
-from headway.contract.units import Rate
-from sandbox.traffic.mesh import clusters, patches
-from tests.components.contracts import MODELS, SURROUNDINGS, tenant
-from tests.loopback import Handler, served
+from tests.loopback import served
+from tests.traffic.limited_gateway import (
+    HOST,
+    OTHER,
+    OTHERS_HOST,
+    SECOND,
+    TENANT,
+    UNKNOWN,
+    LimitedGateway,
+    Model,
+    configuration,
+    filters,
+)
 from tests.traffic.proxied import envoy, free_port
 
 PASSES, REFUSED = b"\x08\x01", b"\x08\x02\x12\x0c\x08\x02\x12\x04\x08\x32\x10\x01\x22\x02\x08\x07"
 """RateLimitResponse with overall_code OK, and OVER_LIMIT of 50 a second for another seven seconds."""
 RATE, PROXIES = 50, 10
 """Requests a second of all proxies together, and how many proxies share them."""
-TENANT, OTHER = tenant("assist"), tenant("vision")
-HOST, SECOND = (f"{model}.{TENANT.name}.{SURROUNDINGS.hosts[0]}" for model in ("chat", "chat-mig"))
-OTHERS_HOST = f"defects.{OTHER.name}.{SURROUNDINGS.hosts[0]}"
-UNKNOWN = f"shadow.{TENANT.name}.{SURROUNDINGS.hosts[0]}"
-"""A route leads from here to the tenant's servers, and no contract is behind it."""
 
 
 def parts(message: bytes) -> Iterator[tuple[int, Any]]:
@@ -100,42 +100,11 @@ class Limiter:
                 return found
 
 
-class Model(Handler):
-    """Answers with as many tokens as it is asked for, in one piece or event by event; says the usage unless told not to."""
-
-    protocol_version = "HTTP/1.1"
-
-    def do_POST(self) -> None:
-        asked = json.loads(self.body())
-        usage = {"usage": {"prompt_tokens": 900, "completion_tokens": asked["tokens"]}} if asked.get("usage", True) else {}
-        with suppress(OSError):
-            if asked.get("stream"):
-                self._stream([{"choices": [{"delta": {"content": "a"}}]}] * asked["tokens"] + [{"choices": [], **usage}] * bool(usage))
-            else:
-                self.reply(200, {"choices": [{"text": asked.get("text", "")}], **usage}, content_type="application/json")
-
-    def _stream(self, events: list[Any]) -> None:
-        self.send_response(200)
-        self.send_header("content-type", "text/event-stream; charset=utf-8")
-        self.send_header("transfer-encoding", "chunked")
-        self.end_headers()
-        for text in [*(f"data: {json.dumps(event)}\n\n".encode() for event in events), b"data: [DONE]\n\n", b""]:
-            self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
-            self.wfile.flush()
-
-
 @dataclass(frozen=True, kw_only=True)
-class Gateway:
-    """A proxy with the tenant's filters."""
+class Gateway(LimitedGateway):
+    """A proxy whose limiter is told what to answer."""
 
-    port: int
     limiter: Limiter
-
-    def ask(self, host: str = HOST, **asked: Any) -> tuple[HTTPResponse, bytes]:
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
-            connection.request("POST", "/v1/completions", json.dumps({"tokens": 0, **asked}), {"host": host})
-            answer = connection.getresponse()
-            return answer, answer.read()
 
 
 @pytest.fixture(scope="module")
@@ -155,43 +124,11 @@ def limiter() -> Iterator[tuple[Limiter, int]]:
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory: pytest.TempPathFactory, limiter: tuple[Limiter, int]) -> Iterator[Gateway]:
     """Envoy between a tenant that may ask 50 times a second and generate 20 tokens a second, and one with no quota of tokens."""
-    quota = TENANT.quota.model_copy(update={"requests": Rate.parse(f"{RATE}/s"), "tokens": Rate.parse("20/s")})
-    with pytest.MonkeyPatch.context() as patch:
-        # A busy machine may take longer to answer than a proxy waits, and then nothing is asked.
-        patch.setattr(gateway_filters, "ANSWER_SECONDS", 30)
-        chain = gateway_filters.manifest(port=80).body
-    around, granted = replace(SURROUNDINGS, gateway_replicas=PROXIES), TENANT.model_copy(update={"quota": quota})
-    data = (
-        limits.rate_limit(granted, (MODELS["chat"], MODELS["chat-mig"]), around, "limits"),
-        limits.rate_limit(OTHER, (MODELS["defects"],), around, "others-limits"),
-    )
     port = free_port()
     with served(Model) as model:
-        config = configuration(port, [chain, *data], int(model.rpartition(":")[2]), limiter[1])
+        config = configuration(port, filters(f"{RATE}/s", "20/s", PROXIES, answer=30), int(model.rpartition(":")[2]), limiter[1])
         with envoy(tmp_path_factory.mktemp("proxy"), config, port):
             yield Gateway(port=port, limiter=limiter[0])
-
-
-def configuration(port: int, filters: Sequence[Mapping[str, Any]], model: int, limiter: int) -> dict[str, Any]:
-    router = {"name": patches.ROUTER, "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}
-    routes = [{"match": {"prefix": "/"}, "route": {"cluster": "model", "timeout": "0s"}}]
-    hosts = [{"name": each, "domains": [each], "routes": routes} for each in (HOST, SECOND, OTHERS_HOST, UNKNOWN)]
-    table = {"virtual_hosts": patches.patched_hosts(hosts, filters)}
-    manager = {"stat_prefix": "gateway", "http_filters": [router], "route_config": table}
-    typed = {
-        "@type": "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        **patches.patched(manager, patches.GATEWAY, 80, filters),
-    }
-    listener = {
-        "name": "gateway",
-        "address": clusters.address("127.0.0.1", port),
-        "filter_chains": [{"filters": [{"name": patches.MANAGER, "typed_config": typed}]}],
-    }
-    reached = [
-        clusters.inbound("model", ("127.0.0.1", model), {}, grpc=False),
-        clusters.inbound(CLUSTER, ("127.0.0.1", limiter), {}, grpc=True),
-    ]
-    return {"static_resources": {"listeners": [listener], "clusters": reached}}
 
 
 @pytest.fixture
