@@ -38,6 +38,19 @@ _REQUEST = (
         summary="The gateway refuses {{ $value | humanizePercentage }} of the requests of {{ $labels.namespace }}, because the tenant exceeds its rate limit",
     ),
     Alert(
+        name="CallersRefused",
+        layer=FailureLayer.REQUEST,
+        severity=AlertSeverity.TICKET,
+        # 401: the token is not valid; 403: there is none, or it is for somebody else (Istio, "RequestAuthentication").
+        expression=(
+            'label_replace(sum by (destination_service_namespace) (rate(istio_requests_total{reporter="source",response_code=~"401|403"}[10m]))'
+            ' / sum by (destination_service_namespace) (rate(istio_requests_total{reporter="source"}[10m])),'
+            ' "namespace", "$1", "destination_service_namespace", "(.*)") > 0.05'
+        ),
+        hold="15m",
+        summary="The gateway refuses {{ $value | humanizePercentage }} of the requests of {{ $labels.namespace }}, because of their tokens",
+    ),
+    Alert(
         name="RequestsUnanswered",
         layer=FailureLayer.REQUEST,
         severity=AlertSeverity.PAGE,

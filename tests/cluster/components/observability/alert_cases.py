@@ -51,6 +51,22 @@ CASES = (
         summary="The gateway refuses 10% of the requests of vision, because the tenant exceeds its rate limit",
     ),
     Case(
+        alert="CallersRefused",
+        sick=(
+            f'istio_requests_total{{{MESH},response_code="200"}} 0+90x480',
+            f'istio_requests_total{{{MESH},response_code="401"}} 0+7x480',
+            f'istio_requests_total{{{MESH},response_code="403"}} 0+3x480',
+        ),
+        well=(
+            f'istio_requests_total{{{MESH},response_code="200"}} 0+90x480',
+            f'istio_requests_total{{{MESH},response_code="401"}} 0+3x480',
+            f'istio_requests_total{{{MESH},response_code="404"}} 0+7x480',
+        ),
+        at="40m",
+        labels={"namespace": "vision", "destination_service_namespace": "vision"},
+        summary="The gateway refuses 10% of the requests of vision, because of their tokens",
+    ),
+    Case(
         alert="RequestsUnanswered",
         sick=(
             f'istio_requests_total{{{MESH},response_flags="-"}} 0+80x480',
