@@ -115,17 +115,20 @@ _OUT_OF_USE: Mapping[str, Callable[[Body], bool]] = {
 
 
 def _full(resource: str, asked: int, nodes: Sequence[Body], pods: Sequence[Body]) -> str:
-    """How the nodes are used where none has `asked` left."""
+    """How the nodes are used, and by whom, where none has `asked` left."""
     names = {str(node["metadata"]["name"]) for node in nodes}
-    used = dict.fromkeys(names, 0)
+    used, users = dict.fromkeys(names, 0), dict[str, int]()
     for pod in pods:
-        node = pod.get("spec", {}).get("nodeName")
-        if node in names and pod.get("status", {}).get("phase") not in _ENDED:
-            used[node] += gpus(pod).get(resource, 0)
+        node, amount = pod.get("spec", {}).get("nodeName"), gpus(pod).get(resource, 0)
+        if node in names and amount and pod.get("status", {}).get("phase") not in _ENDED:
+            used[node] += amount
+            namespace = str(pod["metadata"].get("namespace", ""))
+            users[namespace] = users.get(namespace, 0) + amount
     there = {str(node["metadata"]["name"]): int((node.get("status", {}).get("allocatable") or {}).get(resource, 0)) for node in nodes}
     if any(there[name] - used[name] >= asked for name in names):
         return ""
-    return f"no node has {asked} {resource} left ({sum(used.values())} of {sum(there.values())} in use on {len(nodes)})"
+    whose = ", ".join(f"{amount} by {namespace}" for namespace, amount in sorted(users.items(), key=lambda each: (-each[1], each[0])))
+    return f"no node has {asked} {resource} left ({sum(used.values())} of {sum(there.values())} in use on {len(nodes)}{whose and f': {whose}'})"
 
 
 def _waits(container: Body, pod: Body) -> str:

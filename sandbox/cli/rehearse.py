@@ -109,7 +109,7 @@ def _rehearse(name: str, environment: str | None, minutes: float, project: Path 
         typer.echo("Interrupted while it was being put in; it is out again.")
         raise typer.Exit(Exit.INTERRUPTED)
     typer.echo("\nIt is out again.")
-    for line in rehearsal.truth(FAULTS[name], watch.told, before, after):
+    for line in rehearsal.truth(FAULTS[name], watch.told, before, after, watch.before):
         typer.echo(line)
 
 

@@ -1,24 +1,37 @@
 """The bed that faults are put into: what of a running demonstration they touch, by its own programs."""
 
+import contextlib
 import json
 import os
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
 
 from headway import wire
+from headway.ledger.traffic_split import ArmRole
+from headway.problem import UserError
+from headway.service_status import pending
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Silent
-from sandbox.traffic import load_process, servers
+from sandbox.traffic import load_process, release_trials, servers
 from sandbox.traffic.kube import Gone, Kube, Object
 from sandbox.traffic.node.container_process import group
 
+if TYPE_CHECKING:
+    import subprocess
+
+    from headway.release.driver.rollout_state import ServiceState
+
 TENANT, MODEL, POOL = "quality", "classifier", "l4"
+DEPLOYMENTS = f"/apis/apps/v1/namespaces/{TENANT}/deployments"
 SERVER = "tritonserver"
+GPU, LOAD_TEST, PLATFORM_PRIORITY = "nvidia.com/gpu", "load-test", "headway-platform"
+_FOREIGN = "/apis/apps/v1/namespaces/default/deployments"
+_RELEASE_SECONDS = 300.0
 Json = dict[str, Any]
 
 
@@ -37,12 +50,33 @@ class RehearsalBed:
 
     def deployment(self) -> Object:
         """The Deployment that has replicas; its newest release where there are several."""
-        found = self.kube.get(f"/apis/apps/v1/namespaces/{TENANT}/deployments")["items"]
+        found = self.kube.get(DEPLOYMENTS)["items"]
         running = [each for each in found if each["metadata"]["name"].startswith(f"{MODEL}-") and each["spec"].get("replicas")]
         return max(running, key=lambda each: each["metadata"]["creationTimestamp"])
 
     def scale(self, name: str, replicas: int) -> None:
-        self.kube.merge(f"/apis/apps/v1/namespaces/{TENANT}/deployments/{name}/scale", {"spec": {"replicas": replicas}})
+        with contextlib.suppress(Gone):  # a release that ended meanwhile took it away
+            self.kube.merge(f"{DEPLOYMENTS}/{name}/scale", {"spec": {"replicas": replicas}})
+
+    def template(self, name: str, containers: Json, replicas: int) -> None:
+        """Write the containers of the pods to come and how many there should be, by hand. `containers`: lists by their
+        field."""
+        with contextlib.suppress(Gone):
+            self.kube.merge(f"{DEPLOYMENTS}/{name}", {"spec": {"replicas": replicas, "template": {"spec": containers}}})
+
+    def await_template(self, name: str) -> None:
+        """Until pods of an earlier template are gone, so that fewer replicas end none that serves."""
+
+        def renewed() -> bool:
+            try:
+                found = self.kube.get(f"{DEPLOYMENTS}/{name}")
+            except Gone:
+                return True
+            status = found.get("status") or {}
+            seen = status.get("observedGeneration") == found["metadata"].get("generation")
+            return seen and status.get("replicas") == status.get("updatedReplicas")
+
+        self._until(renewed, "Pods of the template before are still there")
 
     def kill_servers(self) -> None:
         """End Triton of every served pod of the model, by SIGKILL."""
@@ -95,6 +129,104 @@ class RehearsalBed:
         action = released(found, time.time(), untested=True) if found else None
         if action is not None:
             cluster.perform([action], NodeHealthSettings(diagnostic_image="", expected=()))
+
+    # -- GPUs
+
+    def spare_gpus(self) -> int:
+        """Of the model's pool: what nobody uses but pods that give way to everybody."""
+        nodes = self.kube.get(f"/api/v1/nodes?{urlencode({'labelSelector': f'{wire.POOL}={POOL}'})}")["items"]
+        names = {each["metadata"]["name"] for each in nodes}
+        pods = [
+            each
+            for each in self.kube.get("/api/v1/pods")["items"]
+            if each["spec"].get("nodeName") in names and each["spec"].get("priority", 0) >= 0
+        ]
+        there = sum(int((each["status"].get("allocatable") or {}).get(GPU, 0)) for each in nodes)
+        return there - sum(pending.gpus(each).get(GPU, 0) for each in pods)
+
+    def take_gpus(self, count: int) -> None:
+        """Have pods of nobody's contract hold so many, above every model's priority; they have them once this is back."""
+        image = self.deployment()["spec"]["template"]["spec"]["containers"][0]["image"]
+        container = {"name": "server", "image": image, "resources": {"limits": {GPU: "1"}}}
+        spec = {
+            "containers": [container],
+            "nodeSelector": {wire.POOL: POOL},
+            "priorityClassName": PLATFORM_PRIORITY,
+            "tolerations": [{"key": GPU, "operator": "Exists"}],
+        }
+        labels = {"app": LOAD_TEST}
+        template = {"metadata": {"labels": labels}, "spec": spec}
+        body: Object = {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": LOAD_TEST, "labels": labels},
+            "spec": {"replicas": count, "selector": {"matchLabels": labels}, "template": template},
+        }
+        self.kube.create(_FOREIGN, body)
+
+        def taken() -> bool:
+            return int((self.kube.get(f"{_FOREIGN}/{LOAD_TEST}").get("status") or {}).get("readyReplicas", 0)) >= count
+
+        self._until(taken, "Not every GPU is taken")
+
+    def give_gpus_back(self) -> None:
+        with contextlib.suppress(Gone):
+            self.kube.delete(f"{_FOREIGN}/{LOAD_TEST}")
+
+    # -- releases
+
+    @property
+    def contract(self) -> Path:
+        return self.layout.project / "tenants" / TENANT / f"{MODEL}.yaml"
+
+    def releases(self) -> "ServiceState":
+        return release_trials.service(self.layout)
+
+    def release_to_users(self) -> None:
+        """Start the release that the contract describes, and come back once users get it. Raises UserError where it is
+        refused, or ends before."""
+        child = self.headway("start", "--reason", "rehearsed", "--speed", "15")
+
+        def reached() -> bool:
+            if child.poll() is not None:
+                raise self._failed("The release ended before users got it")
+            rollout = self.releases().running
+            return rollout is not None and rollout.split.weight(rollout.release, ArmRole.CANARY).whole_percent > 0
+
+        try:
+            self._until(reached, "Users get nothing of the release", _RELEASE_SECONDS)
+        except BaseException:
+            if self.releases().running is None and child.poll() is None:
+                child.terminate()
+                child.wait()
+            raise
+
+    def hold_release(self, reason: str) -> None:
+        self.headway("freeze", "--reason", reason).wait()
+
+    def end_release(self) -> None:
+        """Take the release back that is under way, if one is."""
+        if self.releases().running is not None:
+            self.headway("rollback", "--reason", "the rehearsal is over").wait()
+
+    def headway(self, verb: str, *options: str) -> "subprocess.Popen[bytes]":
+        return release_trials.headway(self.layout, "release", verb, f"{TENANT}/{MODEL}", *options, log=self._log)
+
+    @property
+    def _log(self) -> Path:
+        return self.layout.logs / "rehearsal.log"
+
+    def _until(self, reached: Callable[[], bool], lacks: str, seconds: float = 60.0) -> None:
+        """Raises UserError, which says what it `lacks`, where it does not come to it."""
+        deadline = time.monotonic() + seconds
+        while not reached():
+            if time.monotonic() > deadline:
+                raise self._failed(f"{lacks} after {seconds:.0f} s")
+            time.sleep(1.0)
+
+    def _failed(self, fact: str) -> UserError:
+        remedy = f"Look at `headway status -e sandbox`; what a release said is in {self._log}."
+        return UserError(f"{fact}.", "The rehearsal has failed.", remedy)
 
     # -- processes
 

@@ -19,6 +19,7 @@ class Fault:
 _STATUS = "headway status quality/classifier -e sandbox"
 _LOGS = "headway logs quality/classifier -e sandbox --since 10m"
 
+# In the order of a test: restarts are remembered for half an hour, so the fault that is told by them comes before others that restart.
 FAULTS = {
     each.name: each
     for each in (
@@ -38,6 +39,13 @@ FAULTS = {
             shown_by=(_STATUS,),
         ),
         Fault(
+            name="crash",
+            breaks="the model server is killed again and again",
+            alert="ModelServerRestarts",
+            truth="Somebody killed Triton three times; Kubernetes restarted it each time, and waited longer before each.",
+            shown_by=(_STATUS, _LOGS),
+        ),
+        Fault(
             name="hang",
             breaks="the model answers nothing, and its server says that it is ready",
             alert="RequestsUnanswered",
@@ -49,13 +57,6 @@ FAULTS = {
             breaks="the model keeps memory of every request until the kernel kills it",
             alert="ModelServerOutOfMemory",
             truth="Each request kept four megabytes, and the kernel killed the server at its memory limit.",
-            shown_by=(_STATUS, _LOGS),
-        ),
-        Fault(
-            name="crash",
-            breaks="the model server is killed again and again",
-            alert="ModelServerRestarts",
-            truth="Somebody killed Triton three times; Kubernetes restarted it each time, and waited longer before each.",
             shown_by=(_STATUS, _LOGS),
         ),
         Fault(
@@ -81,6 +82,29 @@ FAULTS = {
             shown_by=(_STATUS, "headway nodes"),
         ),
         Fault(
+            name="gpus",
+            breaks="every GPU of the pool is taken while a replica is wanted",
+            alert="PodsUnschedulable",
+            truth="Somebody's load test, in the namespace default and under no contract, held every GPU of the pool that was free, with the"
+            " platform's priority. A second replica that was asked for found none.",
+            shown_by=(_STATUS, "kubectl -n default get pods -o wide"),
+        ),
+        Fault(
+            name="image",
+            breaks="the image of a replica cannot be pulled",
+            alert="ReplicasMissing",
+            truth="Somebody had written another image into the Deployment by hand, by a digest that no registry has. The new replica waited"
+            " for it; the one that ran went on serving.",
+            shown_by=(_STATUS, "kubectl -n quality get events"),
+        ),
+        Fault(
+            name="stuck",
+            breaks="a release does not go on",
+            alert="ReleaseStuck",
+            truth="Somebody had released a new version, held it at its first share of users' requests, and left. Nobody was there to resume it.",
+            shown_by=(_STATUS, "headway release status quality/classifier -e sandbox"),
+        ),
+        Fault(
             name="quarantine",
             breaks="a GPU reports a fault that cannot be passed over",
             alert="NodeInQuarantine",
@@ -97,9 +121,8 @@ FAULTS = {
         Fault(
             name="token",
             breaks="users come with tokens that have expired",
-            alert=None,
-            truth="Every token had expired. The gateway answered 401, which is no error of the service: nobody is told, and only the users"
-            " know. The access log has it, and *Requests by response code* of the request dashboard.",
+            alert="CallersRefused",
+            truth="Every token had expired. The gateway answered 401, which no objective counts, and callers read `Jwt is expired`.",
             shown_by=(),
         ),
         Fault(

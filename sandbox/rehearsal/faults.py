@@ -10,12 +10,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from headway.problem import UserError
+from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.wire import ACCELERATOR_READY
 from sandbox.cluster import whole_file
 from sandbox.progress import Silent
 from sandbox.rehearsal.bed import Json, RehearsalBed
 from sandbox.traffic.node.status import timestamp
 
+ABSENT = f"sha256:{'0' * 64}"
+"""A digest that no registry has (`sandbox/traffic/node/images.py`)."""
 _DEATHS = 3
 _DEATH_SECONDS = 12.0
 """Until a server that was killed runs again and can be killed anew."""
@@ -100,6 +106,64 @@ def _store() -> FaultActs:
     return _one_more(lambda bed, kept: bed.kill("object-store"), back, lambda bed: {})
 
 
+def _gpus() -> FaultActs:
+    return _one_more(
+        lambda bed, kept: bed.take_gpus(kept["gpus"]), lambda bed, kept: bed.give_gpus_back(), lambda bed: {"gpus": bed.spare_gpus()}
+    )
+
+
+def _image() -> FaultActs:
+    """A replica more is wanted, of a digest that nobody has pushed."""
+
+    def read(bed: RehearsalBed) -> Json:
+        found = bed.deployment()
+        pods = found["spec"]["template"]["spec"]
+        lists = {field: pods[field] for field in ("containers", "initContainers") if field in pods}
+        return {"deployment": found["metadata"]["name"], "replicas": int(found["spec"]["replicas"]), "containers": lists}
+
+    def put(bed: RehearsalBed, kept: Json) -> None:
+        absent = {
+            field: [{**each, "image": f"{each['image'].partition('@')[0]}@{ABSENT}"} for each in found]
+            for field, found in kept["containers"].items()
+        }
+        bed.template(kept["deployment"], absent, kept["replicas"] + 1)
+
+    def undo(bed: RehearsalBed, kept: Json) -> None:
+        bed.template(kept["deployment"], kept["containers"], kept["replicas"] + 1)
+        bed.await_template(kept["deployment"])
+        bed.scale(kept["deployment"], kept["replicas"])
+
+    return FaultActs(read, put, undo)
+
+
+def _stuck() -> FaultActs:
+    """A release that differs by one place in its queue is held once users get it, which is at once: it skips the copies."""
+
+    def read(bed: RehearsalBed) -> Json:
+        before = bed.releases()
+        if before.running is not None:
+            raise UserError(
+                "A release is under way.", "Holding it would be no rehearsal; nothing was done.", "Wait for its end, or roll it back."
+            )
+        return {"contract": bed.contract.read_text(), "releases": len(before.all)}
+
+    def put(bed: RehearsalBed, kept: Json) -> None:
+        changed = yaml.safe_load(kept["contract"])
+        changed["batching"]["max_queue"] += 1
+        changed["rollout"].pop("mirror", None)
+        bed.contract.write_text(yaml.safe_dump(changed, sort_keys=False))
+        bed.release_to_users()
+        bed.hold_release("wait until I am back")
+
+    def undo(bed: RehearsalBed, kept: Json) -> None:
+        bed.end_release()
+        newest = bed.releases().all[kept["releases"] :]
+        if not any(each.outcome == ReleaseOutcome.PROMOTED for each in newest):  # else whoever was on call wants it
+            bed.contract.write_text(kept["contract"])
+
+    return FaultActs(read, put, undo)
+
+
 def _crash() -> FaultActs:
     def put(bed: RehearsalBed, kept: Json) -> None:
         for number in range(_DEATHS):
@@ -148,6 +212,9 @@ ACTS: Mapping[str, FaultActs] = {
     "store": _store(),
     "quota": _quota(),
     "unschedulable": _unschedulable(),
+    "gpus": _gpus(),
+    "image": _image(),
+    "stuck": _stuck(),
     "quarantine": _quarantine(),
     "rate-limit": _users(rates={"encoder": 80.0}),
     "token": _users(token_seconds=-60.0),

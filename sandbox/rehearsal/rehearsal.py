@@ -78,7 +78,7 @@ def undo(bed: RehearsalBed, pid: int | None = None) -> str | None:
 
 @dataclass
 class Watch:
-    """Tells each alert once that did not hold `before`, or that only waited then and fires now."""
+    """Tells each alert once that did not hold `before`, has ended and come again, or that only waited then and fires now."""
 
     port: int
     before: Mapping[str, RaisedAlert]
@@ -90,13 +90,13 @@ class Watch:
     def over(cls, layout: Layout, say: Say) -> "Watch":
         port = Supervisor(layout).port("prometheus")
         before = pages.raised(port) or ()
-        for name in sorted({each.name for each in before if each.firing}):
-            say(f"{name} fires already, and is not told again; wait until it has ended if you want to hear it.")
+        for name in sorted({each.name for each in before}):
+            say(f"{name} holds already, and is told only if it comes again; wait until it has ended if you want to hear it.")
         return cls(port, {each.key: each for each in before}, say, {})
 
     def _is_news(self, alert: RaisedAlert) -> bool:
         was = self.before.get(alert.key)
-        return was is None or (alert.firing and not was.firing)
+        return was is None or alert.since > was.since or (alert.firing and not was.firing)
 
     def once(self) -> None:
         now = pages.raised(self.port)
@@ -130,12 +130,20 @@ def users(layout: Layout) -> Mapping[str, UsersTally]:
         return {}
 
 
-def truth(fault: Fault, told: Mapping[str, RaisedAlert], before: Mapping[str, UsersTally], after: Mapping[str, UsersTally]) -> list[str]:
-    """What was true, in lines for people."""
+def truth(
+    fault: Fault,
+    told: Mapping[str, RaisedAlert],
+    before: Mapping[str, UsersTally],
+    after: Mapping[str, UsersTally],
+    held: Mapping[str, RaisedAlert] | None = None,
+) -> list[str]:
+    """What was true, in lines for people; `held` are the alerts that held before."""
     lines = [f"What was true: {fault.truth}"]
     names = sorted({each.name for each in told.values()})
     if fault.alert and fault.alert not in names:
-        lines.append(f"It had not been told yet: {fault.alert} would have come later.")
+        already = any(each.name == fault.alert for each in (held or {}).values())
+        when = "held before, so it was not told anew" if already else "would have come later"
+        lines.append(f"It had not been told yet: {fault.alert} {when}.")
     lines.append(f"Alerts meanwhile: {', '.join(names)}." if names else "No alert told of it.")
     for model, found in sorted(after.items()):
         was = before.get(model)

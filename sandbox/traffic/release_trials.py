@@ -26,7 +26,7 @@ from headway.ledger.traffic_split import ArmRole
 from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
-from headway.release.driver.rollout_state import RolloutState, fold
+from headway.release.driver.rollout_state import RolloutState, ServiceState, fold
 from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
@@ -46,6 +46,8 @@ HELD_SECONDS = 720.0
 who is not there."""
 _MEASURED = 'count_over_time(istio_requests_total{reporter="destination",destination_workload=~"classifier.*"}[30s]) >= 5'
 _BACK = "rolled back"
+_CHECKOUT = Path(__file__).resolve().parents[2]
+"""Not the workspace, whose `sandbox/` is a link."""
 _WITHIN = ("demo", "state")
 """How the path of a workspace's state ends."""
 
@@ -77,7 +79,6 @@ class TrialResult:
 class ReleaseTrials:
     """One workspace, and what is played on it."""
 
-    checkout: Path
     layout: Layout
     artifacts: ModelArtifacts
     speed: float
@@ -91,7 +92,7 @@ class ReleaseTrials:
 
         artifacts = profile.build(programs(checkout), servers.folder(layout) / "artifacts")
         workspace.make(checkout, layout.project, artifacts)
-        return cls(checkout, layout, artifacts, speed)
+        return cls(layout, artifacts, speed)
 
     def up(self) -> bool:
         """Whether everything runs now."""
@@ -122,20 +123,9 @@ class ReleaseTrials:
 
     def headway(self, *arguments: str, quiet: bool = False) -> "subprocess.Popen[bytes]":
         """Start `headway` on the workspace, its output ours."""
-        python = self.layout.project / ".venv" / "bin" / "python"
-        out = subprocess.DEVNULL if quiet else None
         self._children = [child for child in self._children if child.poll() is None]
-        child = subprocess.Popen(
-            [str(python), "-m", "headway.cli.main", *arguments, "--project", str(self.layout.project)],
-            env={**os.environ, HOME_VARIABLE: str(self.layout.state), ENVIRONMENT_VARIABLE: ENVIRONMENT},
-            cwd=self.checkout,
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            start_new_session=True,  # Ctrl-C is for who started it, who then ends it
-        )
-        self._children.append(child)
-        command_records.record(self.layout, child.pid)
-        return child
+        self._children.append(headway(self.layout, *arguments, quiet=quiet))
+        return self._children[-1]
 
     def begin(self, name: str, reason: str, *, quiet: bool = False) -> "subprocess.Popen[bytes]":
         """Let the model team write release `name` of the classifier into its contract, and start it."""
@@ -159,9 +149,9 @@ class ReleaseTrials:
     def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> TrialResult:
         """What became of the release that came after `before` others; `answered_by` counts users' requests since it
         began."""
-        events = self._ledger().read()
-        service = fold(events)
-        rollout, number = service.rollout, len(service.all)
+        events = _ledger(self.layout).read()
+        found = fold(events)
+        rollout, number = found.rollout, len(found.all)
         if rollout is None or number == before:
             return TrialResult(release=name, outcome="not begun", where="", verdict="", seconds=seconds, users=0, number=0)
         return TrialResult(
@@ -177,20 +167,20 @@ class ReleaseTrials:
 
     def newest(self) -> RolloutState | None:
         """The newest release of the classifier, running or over."""
-        return fold(self._ledger().read()).rollout
+        return service(self.layout).rollout
 
     def serving(self) -> str | None:
         """The stable release; None while the ledger knows of none."""
-        return fold(self._ledger().read()).stable
+        return service(self.layout).stable
 
     def first(self) -> str | None:
         """The release that was stable before any other was tried."""
-        service = fold(self._ledger().read())
-        return service.all[0].stable if service.all else service.stable
+        found = service(self.layout)
+        return found.all[0].stable if found.all else found.stable
 
     def count(self) -> int:
         """Releases so far."""
-        return len(fold(self._ledger().read()).all)
+        return len(service(self.layout).all)
 
     def report(self, number: int, name: str) -> Path:
         """Write the report of one release; where it lies."""
@@ -216,8 +206,30 @@ class ReleaseTrials:
         for child in self._children:
             child.wait()
 
-    def _ledger(self) -> Ledger:
-        return Ledger(FolderStore(self.layout.ledger), CHAIN, ENVIRONMENT, "onlooker", lambda: datetime.now(UTC))
+
+def headway(layout: Layout, *arguments: str, quiet: bool = False, log: Path | None = None) -> "subprocess.Popen[bytes]":
+    """Start `headway` on a workspace; `stop` ends it. All that it says goes to `log`, where there is one."""
+    with log.open("ab") if log else contextlib.nullcontext() as said:
+        child = subprocess.Popen(
+            [str(layout.project / ".venv" / "bin" / "python"), "-m", "headway.cli.main", *arguments, "--project", str(layout.project)],
+            env={**os.environ, HOME_VARIABLE: str(layout.state), ENVIRONMENT_VARIABLE: ENVIRONMENT},
+            cwd=_CHECKOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL if quiet else said,
+            stderr=said,
+            start_new_session=True,  # Ctrl-C is for who started it, who then ends it
+        )
+    command_records.record(layout, child.pid)
+    return child
+
+
+def service(layout: Layout) -> ServiceState:
+    """The classifier's releases, as the workspace's ledger tells them."""
+    return fold(_ledger(layout).read())
+
+
+def _ledger(layout: Layout) -> Ledger:
+    return Ledger(FolderStore(layout.ledger), CHAIN, ENVIRONMENT, "onlooker", lambda: datetime.now(UTC))
 
 
 def _where(events: Sequence[Event], rollout: RolloutState) -> str:

@@ -10,7 +10,6 @@ import pytest
 
 from headway.problem import Exit
 from sandbox.layout import HOME_VARIABLE, Layout
-from sandbox.rehearsal.catalogue import FAULTS, Fault
 from sandbox.traffic import release_trials
 from sandbox.traffic.demo import PAGE
 from tests.unit.docs.test_commands import lines, typed_blocks
@@ -20,8 +19,6 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 PROJECT = Path(__file__).parents[2]
 ENDS = {'release start quality/classifier -e sandbox --reason "fails now and then"': Exit.ROLLED_BACK}
 """A version that is taken back ends its command so; every other line ends with 0."""
-MINUTES = {"crash": 3, "errors": 5, "hang": 5, "leak": 3, "slow": 12}
-"""How long a fault takes until its alert holds, at most; the others two minutes."""
 Answers = dict[str, tuple[int, str]]
 
 
@@ -56,14 +53,3 @@ def test_the_faster_model_is_promoted_and_the_broken_one_never_answers_users(ans
     assert history.index("promoted") < history.index("rolled"), history
     starts = [output for line, (_, output) in answers.items() if "release start" in line]
     assert "10%" in starts[0] and "10%" not in starts[1], starts[1]
-
-
-@pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda fault: fault.name)
-def test_a_rehearsed_fault_is_told_by_its_alert_and_taken_out_again(answers: Answers, home: Path, fault: Fault) -> None:
-    assert answers, "the page has brought its users up"
-    words = ("rehearse", fault.name, "-e", "sandbox", "--minutes", str(MINUTES.get(fault.name, 2)), "--project", str(PROJECT))
-    environment = {**os.environ, HOME_VARIABLE: str(home / "demo" / "state")}
-    done = subprocess.run([str(PROJECT / ".venv/bin/headway"), *words], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == Exit.OK, done.stderr
-    assert "It is out again." in done.stdout and not (home / "demo/state/rehearsal.json").exists()
-    assert fault.alert is None or fault.alert in done.stdout.partition("It is out again.")[0]

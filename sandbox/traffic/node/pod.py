@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from components.model_service.probing import PROVEN
-from sandbox.traffic.node import container_process, cpu
+from sandbox.traffic.node import container_process, cpu, images
 from sandbox.traffic.node.backoff import BackOff, ProbeSpec, Streak
 from sandbox.traffic.node.container_process import PREFIX, Contained
 from sandbox.traffic.node.mounts import Mounts
@@ -102,7 +102,9 @@ class ServedPod:
         """Serve until `end` is called. NotServedError when this node cannot."""
         needs_runner = await self._fill_volumes()
         for each in self.spec.inits:
+            await self._pull(each)
             await self._initialise(each)
+        await self._pull(self.spec.server)
         self._place_runners(needs_runner)
         command = cpu.arguments(
             self._command(self.spec.server.command),
@@ -182,6 +184,19 @@ class ServedPod:
         log = self._node.logs / self.spec.namespace / self.spec.name / f"{container.name}.log"
         record = self._node.records / f"{self.spec.key}_{container.name}.json"
         return await Contained.start(command, self._environment(container), self._folder, log, record, f"{self._prefix}")
+
+    async def _pull(self, container: ContainerSpec) -> None:
+        """Have the container's image; for ever, with a kubelet's back-off, where no registry has it."""
+        why, back_off = images.refused(container.image), BackOff(first=self._node.first_backoff_seconds, ended=1)
+        while why and not self._stopping:
+            self._said("Normal", "Pulling", f'Pulling image "{container.image}"')
+            self._said("Warning", "Failed", f'Failed to pull image "{container.image}": {why}')
+            self._show(container.name, state=ContainerWaiting(reason=images.PULL, message=why))
+            back_off = back_off.after(0.0)
+            message = images.backing_off(container.image)
+            self._said("Normal", "BackOff", message)
+            self._show(container.name, state=ContainerWaiting(reason=images.BACK_OFF, message=f"{message}: {images.PULL}: {why}"))
+            await asyncio.sleep(back_off.seconds)
 
     async def _initialise(self, container: ContainerSpec) -> None:
         """Run an init container until it succeeds."""

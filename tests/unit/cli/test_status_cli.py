@@ -149,7 +149,8 @@ def test_a_service_that_lacks_a_replica_says_why_and_the_command_fails(command: 
     said = words(answer)
     assert f"vision/defects 1/2 {scene.stable} 100 % availability burns 3x none under way" in said
     assert (
-        f"vision/defects {scene.stable} (stable): pool l4: 1 of 2 in quarantine (n2); no node has 1 {GPU} left (1 of 1 in use on 1)" in said
+        f"vision/defects {scene.stable} (stable): pool l4: 1 of 2 in quarantine (n2); no node has 1 {GPU} left (1 of 1 in use on 1: 1 by vision)"
+        in said
     )
 
 

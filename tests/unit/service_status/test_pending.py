@@ -18,9 +18,13 @@ def node(name: str, pool: str = "l4", gpus: int = 1, *, ready: bool = True, tain
     }
 
 
-def pod(name: str = "p", on: str = "", pool: str = "l4", **status: Any) -> dict[str, Any]:
+def pod(name: str = "p", on: str = "", pool: str = "l4", namespace: str = "vision", **status: Any) -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "labels": {TENANT: "vision", MODEL: "defects", RELEASE: "r1", ARM: "stable"}},
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {TENANT: "vision", MODEL: "defects", RELEASE: "r1", ARM: "stable"},
+        },
         "spec": {
             "nodeName": on or None,
             "nodeSelector": {POOL: pool},
@@ -49,7 +53,12 @@ def test_a_pod_that_only_a_node_in_quarantine_could_take_names_that_node() -> No
 
 def test_a_full_pool_says_how_many_of_its_gpus_are_in_use() -> None:
     said = why(unplaced(), [node("a"), node("b", taints=(QUARANTINE,))], [pod("q", on="a")])
-    assert said == f"pool l4: 1 of 2 in quarantine (b); no node has 1 {GPU} left (1 of 1 in use on 1)"
+    assert said == f"pool l4: 1 of 2 in quarantine (b); no node has 1 {GPU} left (1 of 1 in use on 1: 1 by vision)"
+
+
+def test_a_full_pool_says_whose_pods_hold_its_gpus_the_most_first() -> None:
+    holders = [pod("q", on="a"), pod("r", on="b"), pod("s", on="b", namespace="default")]
+    assert why(unplaced(), [node("a"), node("b", gpus=2)], holders).endswith("(3 of 3 in use on 2: 2 by vision, 1 by default)")
 
 
 def test_a_pod_that_has_ended_uses_no_gpu() -> None:

@@ -3,14 +3,17 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from components.observability.alerts import ALERTS
 from headway.cli.main import app
 from headway.problem import Exit, UserError
+from headway.release.driver.event_kinds import ReleaseOutcome
 from sandbox.cli import rehearse
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
@@ -20,15 +23,28 @@ from sandbox.rehearsal.catalogue import FAULTS
 from sandbox.rehearsal.faults import ACTS
 from sandbox.rehearsal.rehearsal import Watch
 from sandbox.traffic import load_process
+from sandbox.traffic.kube import Gone
 from sandbox.traffic.load_process import UsersTally
 from tests import dry_runs
 from tests.loopback import Handler, served
 
 PROJECT = Path(__file__).parents[4]
 BEHAVIOUR = '{"error_share": 0.0, "median_ms": 20.0}\n'
+CONTRACT = "batching: {max_queue: 64}  # of people\nrollout: {weights: [10%], mirror: {share: 100%}}\n"
 QUOTA = "/api/v1/namespaces/quality/resourcequotas"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/quality/deployments"
+FOREIGN = "/apis/apps/v1/namespaces/default/deployments"
+PUSHED = "registry.example.com/triton:1@sha256:12"
+TEMPLATE = {
+    "template": {"spec": {"containers": [{"name": "server", "image": PUSHED}], "initContainers": [{"name": "fetch", "image": PUSHED}]}}
+}
 NODES = "/api/v1/nodes"
+
+
+def on_gpu(node: str, priority: int) -> Mapping[str, Any]:
+    """A pod that holds one GPU of the node."""
+    container = {"resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    return {"spec": {"nodeName": node, "priority": priority, "containers": [container]}}
 
 
 class Cluster:
@@ -36,15 +52,25 @@ class Cluster:
 
     def __init__(self) -> None:
         self.written: list[tuple[str, Any]] = []
+        self.gone: set[str] = set()
         self.conditions: list[Mapping[str, Any]] = [{"type": "Ready", "status": "True"}]
 
     def get(self, path: str) -> Mapping[str, Any]:
-        made = {"metadata": {"name": "classifier-r1", "creationTimestamp": "1"}, "spec": {"replicas": 1}}
+        made = {"metadata": {"name": "classifier-r1", "creationTimestamp": "1", "generation": 1}, "spec": {"replicas": 1, **TEMPLATE}}
+        made |= {"status": {"observedGeneration": 1, "replicas": 2, "updatedReplicas": 2}}
         old = {"metadata": {"name": "classifier-r0", "creationTimestamp": "2"}, "spec": {"replicas": 0}}
         quota = {"metadata": {"name": "quality"}, "spec": {"hard": {"pods": "20"}}, "status": {"used": {"pods": "1"}}}
-        pools = [{"metadata": {"name": "l4-0"}, "spec": {}}, {"metadata": {"name": "l4-1"}, "spec": {"unschedulable": True}}]
+        gpus = {"status": {"allocatable": {"nvidia.com/gpu": "4"}}}
+        pools = [
+            {"metadata": {"name": "l4-0"}, "spec": {}, **gpus},
+            {"metadata": {"name": "l4-1"}, "spec": {"unschedulable": True}, **gpus},
+        ]
+        load_test = f"{FOREIGN}/load-test"
         return {
             DEPLOYMENTS: {"items": [made, old]},
+            f"{DEPLOYMENTS}/classifier-r1": made,
+            load_test: {"status": {"readyReplicas": sum(body["spec"]["replicas"] for path, body in self.written if path == FOREIGN)}},
+            "/api/v1/pods": {"items": [on_gpu("l4-0", 40000), on_gpu("l4-1", 20000), on_gpu("l4-1", -10), on_gpu("h100-0", 0)]},
             QUOTA: {"items": [{"metadata": {"name": "gpus"}, "spec": {"hard": {"cpu": "1"}}}, quota]},
             f"{NODES}?labelSelector=platform.io%2Fpool%3Dl4": {"items": pools},
             "/api/v1/namespaces/quality/pods?labelSelector=platform.io%2Fmodel%3Dclassifier": {"items": [{"spec": {"nodeName": "l4-0"}}]},
@@ -52,7 +78,14 @@ class Cluster:
         }[path]
 
     def merge(self, path: str, body: Any) -> None:
+        if path in self.gone:
+            raise Gone(path)
         self.written.append((path, body))
+
+    create = merge
+
+    def delete(self, path: str) -> None:
+        self.written.append((path, None))
 
 
 @pytest.fixture
@@ -77,13 +110,13 @@ def bed(layout: Layout, cluster: Cluster | None = None) -> RehearsalBed:
 
 
 def test_a_dozen_faults_can_be_put_in_and_each_is_described() -> None:
-    assert len(FAULTS) >= 12
+    assert len(FAULTS) >= 15
     assert ACTS.keys() == FAULTS.keys()
 
 
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda fault: fault.name)
 def test_the_alert_of_a_fault_is_one_that_somebody_raises(fault: Any) -> None:
-    assert fault.alert in {None, "SloBurnRate", *(alert.name for alert in ALERTS)}
+    assert fault.alert in {None, "ReleaseStuck", "SloBurnRate", *(alert.name for alert in ALERTS)}
 
 
 @pytest.mark.parametrize("line", sorted({line for fault in FAULTS.values() for line in fault.shown_by}))
@@ -126,6 +159,85 @@ def test_only_nodes_that_took_pods_before_take_them_again(layout: Layout) -> Non
         (f"{NODES}/l4-0", {"spec": {"unschedulable": True}}),
         (f"{NODES}/l4-0", {"spec": {"unschedulable": None}}),
     ]
+
+
+def test_a_replica_is_taken_from_a_deployment_only_while_it_is_there(layout: Layout) -> None:
+    cluster = Cluster()
+    rehearsal.begin(bed(layout, cluster), "unschedulable")
+    cluster.gone.add(f"{DEPLOYMENTS}/classifier-r1/scale")
+    assert rehearsal.undo(bed(layout, cluster)) == "unschedulable"
+
+
+def test_every_gpu_that_no_model_holds_is_taken_before_the_replica_is_asked_for(layout: Layout) -> None:
+    cluster = Cluster()
+    rehearsal.begin(bed(layout, cluster), "gpus")
+    (place, made), (scaled, _) = cluster.written
+    assert (place, scaled) == (FOREIGN, f"{DEPLOYMENTS}/classifier-r1/scale")
+    assert made["spec"]["replicas"] == 6, "8 of the pool, without the 2 of models; a placeholder gives way"
+    assert made["spec"]["template"]["spec"]["priorityClassName"] == "headway-platform"
+    cluster.written.clear()
+    rehearsal.undo(bed(layout, cluster))
+    assert cluster.written == [(scaled, {"spec": {"replicas": 1}}), (f"{FOREIGN}/load-test", None)]
+
+
+def test_an_image_that_no_registry_has_is_written_and_later_put_back(layout: Layout) -> None:
+    cluster, place = Cluster(), f"{DEPLOYMENTS}/classifier-r1"
+    rehearsal.begin(bed(layout, cluster), "image")
+    ((path, body),) = cluster.written
+    images = {each["image"] for found in body["spec"]["template"]["spec"].values() for each in found}
+    assert (path, body["spec"]["replicas"], images) == (place, 2, {f"registry.example.com/triton:1@sha256:{'0' * 64}"})
+    cluster.written.clear()
+    rehearsal.undo(bed(layout, cluster))
+    assert cluster.written == [(place, {"spec": {"replicas": 2, **TEMPLATE}}), (f"{place}/scale", {"spec": {"replicas": 1}})]
+
+
+class HeldRelease(RehearsalBed):
+    """A bed whose ledger and commands are a list; what it is asked, in order."""
+
+    def __init__(self, layout: Layout, ended: ReleaseOutcome | None = None) -> None:
+        super().__init__(layout, cast(Any, Cluster()))
+        self.asked: list[str] = []
+        self.contract.parent.mkdir(parents=True)
+        self.contract.write_text(CONTRACT)
+        self.ended = ended
+
+    def releases(self) -> Any:
+        newest = SimpleNamespace(outcome=self.ended if "end" in self.asked else None)
+        under_way = "release" in self.asked and "end" not in self.asked
+        return SimpleNamespace(running=newest if under_way else None, all=[newest] if self.asked else [])
+
+    def release_to_users(self) -> None:
+        self.asked.append("release")
+
+    def hold_release(self, reason: str) -> None:
+        self.asked.append(f"hold: {reason}")
+
+    def end_release(self) -> None:
+        self.asked.append("end")
+
+
+def test_a_release_of_one_more_place_in_the_queue_is_held_and_taken_back(layout: Layout) -> None:
+    held = HeldRelease(layout, ReleaseOutcome.ROLLED_BACK)
+    rehearsal.begin(held, "stuck")
+    assert yaml.safe_load(held.contract.read_text()) == {"batching": {"max_queue": 65}, "rollout": {"weights": ["10%"]}}
+    rehearsal.undo(held)
+    assert held.asked == ["release", "hold: wait until I am back", "end"]
+    assert held.contract.read_text() == CONTRACT
+
+
+def test_a_held_release_that_on_call_has_promoted_keeps_its_contract(layout: Layout) -> None:
+    held = HeldRelease(layout, ReleaseOutcome.PROMOTED)
+    rehearsal.begin(held, "stuck")
+    rehearsal.undo(held)
+    assert "max_queue: 65" in held.contract.read_text()
+
+
+def test_a_release_of_somebody_is_not_held_for_a_rehearsal(layout: Layout) -> None:
+    held = HeldRelease(layout)
+    held.asked.append("release")
+    with pytest.raises(UserError, match="under way"):
+        rehearsal.begin(held, "stuck")
+    assert held.asked == ["release"] and not rehearsal.record_of(layout).exists()
 
 
 def test_a_faulty_gpu_keeps_the_nodes_other_conditions(layout: Layout) -> None:
@@ -239,10 +351,23 @@ def test_an_alert_is_told_once_and_one_that_was_there_before_never(layout: Layou
         watch.once()
     watch.once()
     watch.once()
-    assert [line.split(":")[0] for line in said if not line.startswith(" ")] == ["PAGE SloBurnRate", "Prometheus does not answer"]
+    first, *rest = (line.split(":")[0] for line in said if not line.startswith(" "))
+    assert first.startswith("ReplicasMissing holds already")
+    assert rest == ["PAGE SloBurnRate", "Prometheus does not answer"]
 
 
-def test_what_fires_already_is_said_first_and_what_waited_once_it_fires(layout: Layout) -> None:
+def test_an_alert_that_ended_and_came_again_is_told(layout: Layout) -> None:
+    raised = [alert("ReplicasMissing")]
+
+    said: list[str] = []
+    with served(prometheus(raised), Supervisor(layout).port("prometheus")):
+        watch = Watch.over(layout, said.append)
+        raised[0] = {**alert("ReplicasMissing"), "activeAt": "2026-11-25T03:05:00Z"}
+        watch.once()
+    assert [line.split(":")[0] for line in said[1:] if not line.startswith(" ")] == ["PAGE ReplicasMissing"]
+
+
+def test_what_holds_already_is_said_first_and_what_waited_once_it_fires(layout: Layout) -> None:
     raised = [{**alert("ReplicasMissing"), "state": "firing"}, {**alert("SloBurnRate"), "state": "pending"}]
 
     said: list[str] = []
@@ -251,8 +376,8 @@ def test_what_fires_already_is_said_first_and_what_waited_once_it_fires(layout: 
         watch.once()
         raised[1]["state"] = "firing"
         watch.once()
-    first, *rest = said
-    assert first.startswith("ReplicasMissing fires already")
+    first, second, *rest = said
+    assert first.startswith("ReplicasMissing holds already") and second.startswith("SloBurnRate holds already")
     assert [line.split(":")[0] for line in rest if not line.startswith(" ")] == ["PAGE SloBurnRate"]
 
 
@@ -283,6 +408,12 @@ def test_the_end_counts_what_users_met_meanwhile() -> None:
     assert "No alert told of it." in said
     assert "It had not been told yet: SloBurnRate would have come later." in said
     assert "  headway status quality/classifier -e sandbox" in said
+
+
+def test_the_end_does_not_promise_an_alert_that_held_before() -> None:
+    (held,) = pages.alerts_of(rules(alert("SloBurnRate")))
+    said = rehearsal.truth(FAULTS["errors"], {}, {}, {}, {held.key: held})
+    assert "It had not been told yet: SloBurnRate held before, so it was not told anew." in said
 
 
 def test_a_load_that_was_started_anew_is_counted_from_its_start() -> None:

@@ -75,7 +75,7 @@ def test_no_release_begins_before_prometheus_holds_requests_to_judge_it_by(tmp_p
             self.reply(200, b'{"data": {"result": ' + result + b"}}")
 
     layout, nothing = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), cast(Any, None)
-    trials = ReleaseTrials(tmp_path, layout, nothing, 15.0)
+    trials = ReleaseTrials(layout, nothing, 15.0)
     with pytest.raises(UserError, match="shows no requests of quality/classifier"):
         trials.measured(within=0.1)
     with served(Prometheus, Supervisor(layout).port("prometheus")):
@@ -111,7 +111,7 @@ def test_a_release_that_nobody_decides_is_taken_back_and_said_to_be_held(
     monkeypatch.setattr(release_trials, "HELD_SECONDS", 0.05)
     nothing = cast(Any, None)
     layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path)
-    found = Undecided(tmp_path, layout, nothing, 15.0).release("better", LoadTally("release"))
+    found = Undecided(layout, nothing, 15.0).release("better", LoadTally("release"))
     assert (found.outcome, found.where) == (said, "10%")
     assert [one[:2] for one in asked] == [("release", "rollback")]
 
@@ -121,7 +121,7 @@ def test_stop_ends_every_command_that_was_started_and_not_only_the_last(tmp_path
     python.parent.mkdir(parents=True)
     python.write_text("#!/bin/sh\nexec sleep 60\n")
     python.chmod(0o755)
-    busy = ReleaseTrials(tmp_path, Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), nothing, 15.0)
+    busy = ReleaseTrials(Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path), nothing, 15.0)
     started = [busy.headway("release", "start"), busy.headway("release", "promote")]
     busy.stop()
     assert [child.poll() for child in started] == [-signal.SIGTERM, -signal.SIGTERM]

@@ -1,5 +1,7 @@
 """What a served pod becomes on this machine: paths, configuration, command line, status, restarts. No process is started."""
 
+import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,11 +13,12 @@ from hypothesis import strategies as st
 from headway.wire import TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
 from sandbox.traffic import admission, pod_addresses
-from sandbox.traffic.node import cpu, spec
+from sandbox.traffic.node import cpu, images, spec
 from sandbox.traffic.node.backoff import BackOff, ProbeSpec, Streak
 from sandbox.traffic.node.cpu import NotServedError
 from sandbox.traffic.node.metrics import exposition, namespace_samples
 from sandbox.traffic.node.mounts import Mounts
+from sandbox.traffic.node.pod import NodeSettings, ServedPod
 from sandbox.traffic.node.status import ContainerRunning, ContainerTerminated, ContainerView, ContainerWaiting, pod_status
 from sandbox.traffic.profile import ServedModel
 from sandbox.traffic.programs import Programs
@@ -223,3 +226,39 @@ def test_a_tenants_namespace_is_told_with_the_label_that_alerts_ask_for() -> Non
         'kube_namespace_labels{label_platform_io_tenant="quality",namespace="quality"} 1.0',
         'kube_namespace_labels{namespace="default"} 1.0',
     ]
+
+
+def test_an_image_that_nobody_has_pushed_is_waited_for_as_a_kubelet_does(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async def nothing(_namespace: str, _name: str) -> dict[str, str]:
+        return {}
+
+    async def waits() -> Any:
+        node = NodeSettings(
+            programs=PROGRAMS,
+            backends=tmp_path,
+            pods=tmp_path / "pods",
+            logs=tmp_path,
+            records=tmp_path,
+            environment={},
+            config_maps=nothing,
+            first_backoff_seconds=60.0,
+        )
+        absent = replace(found, inits=tuple(replace(each, image=f"r.example/t@sha256:{'0' * 64}") for each in found.inits))
+        served = ServedPod(absent, node, lambda: None, lambda _kind, reason, _message: said.append(reason))
+        running = asyncio.create_task(served.run())
+        while "BackOff" not in said:
+            await asyncio.sleep(0)
+        running.cancel()
+        return served.view(())
+
+    found = spec.read(pod())
+    (fetch,) = asyncio.run(asyncio.wait_for(waits(), 10))["initContainerStatuses"]
+    assert fetch["state"]["waiting"]["reason"] == "ImagePullBackOff"
+    assert fetch["state"]["waiting"]["message"].endswith(f"r.example/t@sha256:{'0' * 64}: not found")
+    assert said == ["Pulling", "Failed", "BackOff"]
+
+
+def test_any_image_but_the_one_of_zeros_counts_as_pushed() -> None:
+    assert images.refused(f"registry.example.com/triton:1@sha256:{'0' * 63}1") == ""

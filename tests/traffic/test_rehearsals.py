@@ -1,0 +1,77 @@
+"""`headway rehearse`, each fault on a demonstration that runs: told by its alert, and taken out again."""
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headway.problem import Exit
+from sandbox.cluster.processes import Supervisor
+from sandbox.layout import HOME_VARIABLE, Layout
+from sandbox.rehearsal import pages
+from sandbox.rehearsal.catalogue import FAULTS, Fault
+from sandbox.traffic import release_trials
+from tests.cluster.conftest import eventually
+from tests.traffic.bed import PROJECT
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
+
+MINUTES = {"errors": 5, "hang": 5, "leak": 5, "slow": 15}
+"""How long a fault takes until its alert holds, at most; the others three minutes."""
+SHARED = {"PodsUnschedulable", "ReplicasMissing"}
+"""Alerts that several faults raise about the same thing: told anew only after their end."""
+UNTOLD_MINUTES = 1
+"""How long a fault that nobody is told of stays in."""
+
+
+@pytest.fixture(scope="module")
+def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Of a demonstration whose users never stop asking."""
+    home = tmp_path_factory.mktemp("rehearsals")
+    demo = Layout(project=home / "demo" / "checkout", state=home / "demo" / "state", cache=Layout.of(PROJECT).cache)
+    try:
+        subprocess.run(["make", "demo-traffic"], cwd=PROJECT, env={**os.environ, HOME_VARIABLE: str(home)}, check=True)
+        yield demo.state
+    finally:
+        release_trials.stop(demo)
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda fault: fault.name)
+def test_a_rehearsed_fault_is_told_by_its_alert_and_taken_out_again(state: Path, fault: Fault) -> None:
+    eventually(lambda: not _holds(state, fault), within=120)
+    minutes = UNTOLD_MINUTES if fault.alert is None else MINUTES.get(fault.name, 3)
+    command = [str(PROJECT / ".venv/bin/headway"), "rehearse", fault.name, "-e", "sandbox", "--minutes", str(minutes)]
+    environment = {**os.environ, HOME_VARIABLE: str(state), "PYTHONUNBUFFERED": "1"}
+    told, later = _until_told([*command, "--project", str(PROJECT)], environment, f" {fault.alert}: ")
+    assert told is (fault.alert is not None), later
+    assert "It is out again." in later and not (state / "rehearsal.json").exists()
+
+
+def _holds(state: Path, fault: Fault) -> bool:
+    """Whether the fault's alert holds from one before."""
+    if fault.alert not in SHARED:
+        return False
+    time.sleep(2.0)
+    found = pages.raised(Supervisor(Layout(project=PROJECT, state=state, cache=state)).port("prometheus"))
+    return found is None or fault.alert in {each.name for each in found}
+
+
+def _until_told(command: list[str], environment: dict[str, str], news: str) -> tuple[bool, str]:
+    """Whether the news came, upon which the command is ended as whoever is on call ends it; and all that it said."""
+    with subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    ) as child:
+        assert child.stdout is not None
+        said, told = list[str](), False
+        for line in child.stdout:
+            said.append(line)
+            if news in line and not told:
+                told = True
+                threading.Timer(1.0, child.send_signal, (signal.SIGINT,)).start()
+    assert child.returncode == Exit.OK, "".join(said)
+    return told, "".join(said)
