@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from headway.cli.status_view import Picture, Standing
     from headway.ledger.chain import Ledger
     from headway.release.service_place import ServicePlace
+    from headway.service_status.present import PresentFigures
     from headway.service_status.promises import Promise
 
 _LOOK_SECONDS = 3.0
@@ -62,7 +63,7 @@ def _looker(service: str | None, environment: str, project: Path | None, prometh
     ledgers: dict[str, Ledger] = {}
 
     def look() -> "Picture":
-        promises, unmeasured = _promises(asked)
+        promises, present, unmeasured = _measured(asked, alone=service is not None)
         chains = [each.chain for each in here]
         port = asked.port
         views = reading.read(port.kubernetes, chains, promises, restart_hint=port.restart_hint, alone=service is not None)
@@ -71,6 +72,7 @@ def _looker(service: str | None, environment: str, project: Path | None, prometh
             environment=environment,
             services=views,
             releases=releases,
+            present=present,
             unmeasured=unmeasured,
             unread=unread,
             now=datetime.now(UTC),
@@ -80,20 +82,24 @@ def _looker(service: str | None, environment: str, project: Path | None, prometh
     return look
 
 
-def _promises(here: "ServicePlace") -> "tuple[tuple[Promise, ...], str]":
-    """All promises that Prometheus knows; or why it tells none."""
+def _measured(here: "ServicePlace", *, alone: bool) -> "tuple[tuple[Promise, ...], tuple[PresentFigures, ...], str]":
+    """All promises that Prometheus knows, and what the versions of one service do now; or why it tells none."""
     from headway.release.evidence.prometheus import Prometheus, UnansweredError
-    from headway.service_status.promises import asked
+    from headway.service_status import present, promises
 
     try:
         endpoint = here.endpoints()[0]
     except UserError:
-        return (), f"no Prometheus is known{here.port.metrics_hint}"
+        return (), (), f"no Prometheus is known{here.port.metrics_hint}"
     client = Prometheus(endpoint)
+
+    def ask(query: str) -> "list[tuple[Mapping[str, str], float]]":
+        return [(series.labels, series.samples[-1][1]) for series in client.samples(query, None)]
+
     try:
-        return asked(lambda query: [(series.labels, series.samples[-1][1]) for series in client.samples(query, None)]), ""
+        return promises.asked(ask), present.asked(ask, here.tenant, here.model) if alone else (), ""
     except UnansweredError as failure:
-        return (), str(failure)
+        return (), (), str(failure)
     finally:
         client.close()
 

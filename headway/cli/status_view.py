@@ -13,6 +13,7 @@ from rich.tree import Tree
 from headway.cli.release_status import standing
 from headway.release import messages
 from headway.release.driver.rollout_state import ServiceState
+from headway.service_status.present import PresentFigures
 from headway.service_status.promises import Promise
 from headway.service_status.reading import ServiceView
 from headway.service_status.replicas import ServiceStatus
@@ -31,12 +32,14 @@ class Standing:
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """Everything at one moment. `unmeasured` and `unread`: why promises or releases are missing; empty where they are
+    """Everything at one moment. `unmeasured` and `unread`: why figures or releases are missing; empty where they are
     not."""
 
     environment: str
     services: tuple[ServiceView, ...]
     releases: Mapping[str, Standing]
+    present: tuple[PresentFigures, ...]
+    """Of one service, where it is shown alone."""
     unmeasured: str
     unread: str
     now: datetime
@@ -94,6 +97,7 @@ def _document(picture: Picture, service: ServiceView) -> dict[str, Any]:
             for arm in service.arms
         ],
         "promises": [promise.document() for promise in service.promises],
+        "present": [each.document() for each in picture.present],
         "release": summary(rollout) if rollout else None,
         "links": {**service.links, "report": _report(picture, service)},
     }
@@ -125,6 +129,8 @@ def _full(picture: Picture, service: ServiceView) -> RenderableType:
     rows.add_row("  serves", escape(_serves(service)))
     rows.add_row("  replicas", _replicas(service))
     rows.add_row("  promises", Group(*(_promise(each) for each in service.promises)) if service.promises else "[dim]not measured[/dim]")
+    if picture.present:
+        rows.add_row("  now", Group(*(_now(each) for each in picture.present)))
     known = picture.releases.get(service.chain)
     if known:
         for row in standing(service.chain, known.service, known.driver, picture.now):
@@ -186,6 +192,20 @@ def _promise(promise: Promise) -> str:
         f"{escape(promise.objective)}: {100 * promise.broken:.3g} % of requests broke it in the last hour, "
         f"{100 * promise.allowed:.3g} % may: [{colour}]{times(promise.burn)}[/]"
     )
+
+
+def _now(figures: PresentFigures) -> str:
+    failing = "" if figures.errors is None else f", {100 * figures.errors:.3g} % fail"
+    slow = "" if figures.p99 is None else f", p99 {_milliseconds(figures.p99)}"
+    means = {"in the queue": figures.queue, "in the model": figures.compute}
+    where = " and ".join(f"{_milliseconds(seconds)} {place}" for place, seconds in means.items() if seconds is not None)
+    refused = "".join(f"; {rate:.3g} a second refused with {code}" for code, rate in figures.refused)
+    asked = f"{escape(figures.release)}: {figures.rate:.3g} requests a second{failing}{slow}"
+    return f"{asked}{f'; on average {where}' if where else ''}{refused}"
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms"
 
 
 def _release(picture: Picture, service: ServiceView) -> str:

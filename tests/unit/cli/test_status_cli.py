@@ -59,8 +59,8 @@ class World(Handler):
     def do_POST(self) -> None:
         query = parse_qs(f"{urlsplit(self.path).query}&{self.body().decode()}")["query"][0]
         labels = {"tenant": "vision", "model": "defects", "objective": "availability"}
-        known = {name: value for name, value in self.series.items() if name == query}
-        result = [{"metric": labels, "value": [1.0, str(value)]} for value in known.values()]
+        known = {name: value for name, value in self.series.items() if name in query}
+        result = [{"metric": {**labels, "__name__": name, "release": "r1"}, "value": [1.0, str(value)]} for name, value in known.items()]
         self.reply(200, {"status": "success", "data": {"resultType": "vector", "result": result}})
 
 
@@ -114,7 +114,15 @@ def world(scene: Scene) -> type[World]:
             "nodes": [node("n1"), node("n2", QUARANTINE)],
             "virtualservices": [route({scene.stable: 100})],
         }
-        series = {"headway:slo_bad:share1h": 0.003, "headway:slo_allowed:share": 0.001}  # noqa: RUF012
+        series = {  # noqa: RUF012
+            "headway:slo_bad:share1h": 0.003,
+            "headway:slo_allowed:share": 0.001,
+            "headway:request_rate": 55.02,
+            "headway:error_ratio": 0.012,
+            "headway:latency:p99": 0.1481,
+            "headway:queue_time": 0.012,
+            "headway:compute_time": 0.12,
+        }
 
     return Now
 
@@ -164,6 +172,7 @@ def test_one_service_in_full_has_its_address_pods_promises_and_report(command: C
     assert f"{scene.stable} (stable) 1 of 2 ready" in said
     assert "a n1 ready" in said and "b on no node pool l4:" in said
     assert "availability: 0.3 % of requests broke it in the last hour, 0.1 % may: 3x" in said
+    assert "now r1: 55 requests a second, 1.2 % fail, p99 148 ms; on average 12 ms in the queue and 120 ms in the model" in said
     assert "headway release report vision/defects -e sandbox" in said
 
 
