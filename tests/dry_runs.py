@@ -39,6 +39,7 @@ KUBECTL: Mapping[str, frozenset[str]] = {
     "run": frozenset({"--image", "--restart", "--rm", "-it"}),
     "taint": frozenset(),
     "top": frozenset(),
+    "uncordon": frozenset(),
 }
 """Verb to the options that our pages use with it, from kubectl's reference (Kubernetes 1.35). `-n` goes with each."""
 NOT_JUDGED: Mapping[str, str] = {

@@ -266,7 +266,9 @@ def _health(node: "GpuNode") -> str:
         return "not ready"
     if uncut:
         return uncut
-    return "sound" if node.whole else "GPUs missing"
+    if not node.whole:
+        return "GPUs missing"
+    return "cordoned" if node.cordoned else "sound"
 
 
 def _table(gpu_nodes: "Sequence[GpuNode]") -> None:

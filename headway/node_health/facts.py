@@ -20,6 +20,7 @@ from headway.wire import MIG_CONFIG, MIG_STATE, MIG_TAINT, MODEL, NODE_HEALTH_NA
 DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
 GPU_PREFIX = "nvidia.com/"
 MIG_PREFIX = f"{GPU_PREFIX}mig-"
+CORDON = "node.kubernetes.io/unschedulable"
 UNCUT = ("", "all-disabled")
 """Layouts that leave GPUs whole."""
 _LATEST = 2.0**53
@@ -151,6 +152,11 @@ class GpuNode:
     def tainted(self) -> bool:
         """Carries the quarantine's taint."""
         return any(taint.get("key") == QUARANTINE for taint in self.taints)
+
+    @property
+    def cordoned(self) -> bool:
+        """Somebody keeps new pods from it; the control plane then taints it (Kubernetes, "Taints and Tolerations")."""
+        return any(taint.get("key") == CORDON for taint in self.taints)
 
     @property
     def uncut(self) -> bool:
