@@ -83,7 +83,7 @@ _MODEL_SERVER = (
         severity=AlertSeverity.PAGE,
         expression=_of_tenants("sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[30m])) > 2.5"),
         hold="1m",
-        summary="{{ $labels.pod }} has restarted {{ $value | humanize }} times within half an hour",
+        summary='{{ $labels.pod }} has restarted {{ $value | printf "%.0f" }} times within half an hour',
     ),
     Alert(
         name="ModelServerOutOfMemory",

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
     from headway.release.driver.rollout_state import ServiceState
 
 TENANT, MODEL, POOL = "quality", "classifier", "l4"
-DEPLOYMENTS = f"/apis/apps/v1/namespaces/{TENANT}/deployments"
+LESSER_TENANT, LESSER_MODEL = "search", "encoder"
+"""Of lower priority, so that no replica of it takes the place of another model's."""
 SERVER = "tritonserver"
 GPU, LOAD_TEST, PLATFORM_PRIORITY = "nvidia.com/gpu", "load-test", "headway-platform"
-_FOREIGN = "/apis/apps/v1/namespaces/default/deployments"
 _RELEASE_SECONDS = 300.0
 Json = dict[str, Any]
 
@@ -48,28 +48,28 @@ class RehearsalBed:
         """What the served pods of the model behave by, a file for each."""
         return sorted((servers.folder(self.layout) / "node" / "pods").glob(f"{TENANT}_{MODEL}-*/**/behaviour.json"))
 
-    def deployment(self) -> Object:
+    def deployment(self, tenant: str = TENANT, model: str = MODEL) -> Object:
         """The Deployment that has replicas; its newest release where there are several."""
-        found = self.kube.get(DEPLOYMENTS)["items"]
-        running = [each for each in found if each["metadata"]["name"].startswith(f"{MODEL}-") and each["spec"].get("replicas")]
+        found = self.kube.get(deployments(tenant))["items"]
+        running = [each for each in found if each["metadata"]["name"].startswith(f"{model}-") and each["spec"].get("replicas")]
         return max(running, key=lambda each: each["metadata"]["creationTimestamp"])
 
-    def scale(self, name: str, replicas: int) -> None:
+    def scale(self, name: str, replicas: int, tenant: str = TENANT) -> None:
         with contextlib.suppress(Gone):  # a release that ended meanwhile took it away
-            self.kube.merge(f"{DEPLOYMENTS}/{name}/scale", {"spec": {"replicas": replicas}})
+            self.kube.merge(f"{deployments(tenant)}/{name}/scale", {"spec": {"replicas": replicas}})
 
     def template(self, name: str, containers: Json, replicas: int) -> None:
         """Write the containers of the pods to come and how many there should be, by hand. `containers`: lists by their
         field."""
         with contextlib.suppress(Gone):
-            self.kube.merge(f"{DEPLOYMENTS}/{name}", {"spec": {"replicas": replicas, "template": {"spec": containers}}})
+            self.kube.merge(f"{deployments(TENANT)}/{name}", {"spec": {"replicas": replicas, "template": {"spec": containers}}})
 
     def await_template(self, name: str) -> None:
         """Until pods of an earlier template are gone, so that fewer replicas end none that serves."""
 
         def renewed() -> bool:
             try:
-                found = self.kube.get(f"{DEPLOYMENTS}/{name}")
+                found = self.kube.get(f"{deployments(TENANT)}/{name}")
             except Gone:
                 return True
             status = found.get("status") or {}
@@ -162,16 +162,16 @@ class RehearsalBed:
             "metadata": {"name": LOAD_TEST, "labels": labels},
             "spec": {"replicas": count, "selector": {"matchLabels": labels}, "template": template},
         }
-        self.kube.create(_FOREIGN, body)
+        self.kube.create(deployments("default"), body)
 
         def taken() -> bool:
-            return int((self.kube.get(f"{_FOREIGN}/{LOAD_TEST}").get("status") or {}).get("readyReplicas", 0)) >= count
+            return int((self.kube.get(f"{deployments('default')}/{LOAD_TEST}").get("status") or {}).get("readyReplicas", 0)) >= count
 
         self._until(taken, "Not every GPU is taken")
 
     def give_gpus_back(self) -> None:
         with contextlib.suppress(Gone):
-            self.kube.delete(f"{_FOREIGN}/{LOAD_TEST}")
+            self.kube.delete(f"{deployments('default')}/{LOAD_TEST}")
 
     # -- releases
 
@@ -238,6 +238,11 @@ class RehearsalBed:
     def load(self, **changes: Any) -> None:
         """Have users ask otherwise; without any changes, as ever."""
         load_process.start(self.layout, Silent(), changes)
+
+
+def deployments(namespace: str) -> str:
+    """Where the API server has them."""
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments"
 
 
 def _program(pid: int) -> str:

@@ -86,8 +86,8 @@ FAULTS = {
             breaks="every GPU of the pool is taken while a replica is wanted",
             alert="PodsUnschedulable",
             truth="Somebody's load test, in the namespace default and under no contract, held every GPU of the pool that was free, with the"
-            " platform's priority. A second replica that was asked for found none.",
-            shown_by=(_STATUS, "kubectl -n default get pods -o wide"),
+            " platform's priority. A second replica of search that was asked for found none.",
+            shown_by=("headway status search/encoder -e sandbox", "kubectl -n default get pods -o wide"),
         ),
         Fault(
             name="image",

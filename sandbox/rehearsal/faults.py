@@ -17,7 +17,7 @@ from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.wire import ACCELERATOR_READY
 from sandbox.cluster import whole_file
 from sandbox.progress import Silent
-from sandbox.rehearsal.bed import Json, RehearsalBed
+from sandbox.rehearsal.bed import LESSER_MODEL, LESSER_TENANT, MODEL, TENANT, Json, RehearsalBed
 from sandbox.traffic.node.status import timestamp
 
 ABSENT = f"sha256:{'0' * 64}"
@@ -56,20 +56,23 @@ def _behaves(**changes: float) -> FaultActs:
 
 
 def _one_more(
-    before: Callable[[RehearsalBed, Json], None], after: Callable[[RehearsalBed, Json], None], more: Callable[[RehearsalBed], Json]
+    before: Callable[[RehearsalBed, Json], None],
+    after: Callable[[RehearsalBed, Json], None],
+    more: Callable[[RehearsalBed], Json],
+    service: tuple[str, str] = (TENANT, MODEL),
 ) -> FaultActs:
-    """A replica more is wanted after `before`."""
+    """A replica more of the service (tenant, model) is wanted after `before`."""
 
     def read(bed: RehearsalBed) -> Json:
-        found = bed.deployment()
+        found = bed.deployment(*service)
         return {"deployment": found["metadata"]["name"], "replicas": int(found["spec"]["replicas"]), **more(bed)}
 
     def put(bed: RehearsalBed, kept: Json) -> None:
         before(bed, kept)
-        bed.scale(kept["deployment"], kept["replicas"] + 1)
+        bed.scale(kept["deployment"], kept["replicas"] + 1, service[0])
 
     def undo(bed: RehearsalBed, kept: Json) -> None:
-        bed.scale(kept["deployment"], kept["replicas"])
+        bed.scale(kept["deployment"], kept["replicas"], service[0])
         after(bed, kept)
 
     return FaultActs(read, put, undo)
@@ -108,7 +111,10 @@ def _store() -> FaultActs:
 
 def _gpus() -> FaultActs:
     return _one_more(
-        lambda bed, kept: bed.take_gpus(kept["gpus"]), lambda bed, kept: bed.give_gpus_back(), lambda bed: {"gpus": bed.spare_gpus()}
+        lambda bed, kept: bed.take_gpus(kept["gpus"]),
+        lambda bed, kept: bed.give_gpus_back(),
+        lambda bed: {"gpus": bed.spare_gpus()},
+        (LESSER_TENANT, LESSER_MODEL),
     )
 
 

@@ -147,7 +147,7 @@ def truth(
     lines.append(f"Alerts meanwhile: {', '.join(names)}." if names else "No alert told of it.")
     for model, found in sorted(after.items()):
         was = before.get(model)
-        base = was if was and was.sent <= found.sent else UsersTally(sent=0, lost=0, refused=0, p99_ms=None)
+        base = was if was and was.began == found.began else UsersTally(sent=0, lost=0, refused=0, p99_ms=None, began=found.began)
         speed = f", p99 {found.p99_ms:.0f} ms" if found.p99_ms is not None else ""
         speed += f" ({was.p99_ms:.0f} ms before)" if speed and was and was.p99_ms is not None else ""
         lost, refused = found.lost - base.lost, found.refused - base.refused

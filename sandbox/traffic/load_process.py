@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,9 +40,11 @@ class UsersTally:
     """Answered with 400 to 499."""
     p99_ms: float | None
     """Of the newest answers; None before there is one."""
+    began: str
+    """When the load began; one that was started anew has another one."""
 
 
-def tally_of(tally: LoadTally) -> UsersTally:
+def tally_of(tally: LoadTally, began: str) -> UsersTally:
     statuses = dict(tally.statuses)
     p99 = tally.quantile(0.99, max(0, tally.answered - _NEWEST))
     return UsersTally(
@@ -49,6 +52,7 @@ def tally_of(tally: LoadTally) -> UsersTally:
         lost=len(tally.lost),
         refused=sum(count for status, count in statuses.items() if 400 <= status < 500),
         p99_ms=None if p99 != p99 else round(p99 * 1000, 1),  # NaN is not itself
+        began=began,
     )
 
 
@@ -81,10 +85,11 @@ def read(layout: Layout) -> Mapping[str, UsersTally]:
 
 def serve(loads: SteadyLoad, port: int) -> None:
     """Answer `/ready` and `/tally` until the process is ended."""
+    began = datetime.now(UTC).isoformat()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            tallies = {model: asdict(tally_of(each)) for model, each in sorted(loads.tallies.items())}
+            tallies = {model: asdict(tally_of(each, began)) for model, each in sorted(loads.tallies.items())}
             body = b"ok" if self.path == "/ready" else json.dumps(tallies).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))

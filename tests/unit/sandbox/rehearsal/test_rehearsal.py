@@ -33,6 +33,7 @@ BEHAVIOUR = '{"error_share": 0.0, "median_ms": 20.0}\n'
 CONTRACT = "batching: {max_queue: 64}  # of people\nrollout: {weights: [10%], mirror: {share: 100%}}\n"
 QUOTA = "/api/v1/namespaces/quality/resourcequotas"
 DEPLOYMENTS = "/apis/apps/v1/namespaces/quality/deployments"
+SEARCH = "/apis/apps/v1/namespaces/search/deployments"
 FOREIGN = "/apis/apps/v1/namespaces/default/deployments"
 PUSHED = "registry.example.com/triton:1@sha256:12"
 TEMPLATE = {
@@ -68,6 +69,7 @@ class Cluster:
         load_test = f"{FOREIGN}/load-test"
         return {
             DEPLOYMENTS: {"items": [made, old]},
+            SEARCH: {"items": [{**made, "metadata": {"name": "encoder-r1", "creationTimestamp": "1"}}]},
             f"{DEPLOYMENTS}/classifier-r1": made,
             load_test: {"status": {"readyReplicas": sum(body["spec"]["replicas"] for path, body in self.written if path == FOREIGN)}},
             "/api/v1/pods": {"items": [on_gpu("l4-0", 40000), on_gpu("l4-1", 20000), on_gpu("l4-1", -10), on_gpu("h100-0", 0)]},
@@ -172,7 +174,7 @@ def test_every_gpu_that_no_model_holds_is_taken_before_the_replica_is_asked_for(
     cluster = Cluster()
     rehearsal.begin(bed(layout, cluster), "gpus")
     (place, made), (scaled, _) = cluster.written
-    assert (place, scaled) == (FOREIGN, f"{DEPLOYMENTS}/classifier-r1/scale")
+    assert (place, scaled) == (FOREIGN, f"{SEARCH}/encoder-r1/scale"), "another tenant's would take the place of search"
     assert made["spec"]["replicas"] == 6, "8 of the pool, without the 2 of models; a placeholder gives way"
     assert made["spec"]["template"]["spec"]["priorityClassName"] == "headway-platform"
     cluster.written.clear()
@@ -398,8 +400,8 @@ def test_the_wait_ends_when_somebody_says_so_or_when_its_time_is_over(layout: La
 # What was true ----------------------------------------------------------------------------------------------------------------------
 
 
-def users(sent: int, lost: int = 0, refused: int = 0, p99: float | None = None) -> Mapping[str, UsersTally]:
-    return {"classifier": UsersTally(sent=sent, lost=lost, refused=refused, p99_ms=p99)}
+def users(sent: int, lost: int = 0, refused: int = 0, p99: float | None = None, began: str = "03:00") -> Mapping[str, UsersTally]:
+    return {"classifier": UsersTally(sent=sent, lost=lost, refused=refused, p99_ms=p99, began=began)}
 
 
 def test_the_end_counts_what_users_met_meanwhile() -> None:
@@ -417,8 +419,8 @@ def test_the_end_does_not_promise_an_alert_that_held_before() -> None:
 
 
 def test_a_load_that_was_started_anew_is_counted_from_its_start() -> None:
-    said = rehearsal.truth(FAULTS["token"], {}, users(9000, 5), users(300, 0, 300))
-    assert "Users of classifier: 300 requests, 0 lost, 300 refused." in said
+    said = rehearsal.truth(FAULTS["token"], {}, users(900, 5), users(1300, 0, 300, began="03:05"))
+    assert "Users of classifier: 1,300 requests, 0 lost, 300 refused." in said
 
 
 # The command ------------------------------------------------------------------------------------------------------------------------
