@@ -3,15 +3,13 @@
 Owns wording and layout of `headway check` and `headway diff`; what they say comes from `headway.contract`.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from headway.cli.finding_view import print_findings
+from headway.cli.contract_verdict import count, plain_console
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import node_room
@@ -27,37 +25,6 @@ from headway.contract.reading.loader import TENANT_FILE, CheckResult
 from headway.problem import Problem, shown
 
 SYSTEM_POOL_HINT = "--explain shows what is left, and what a lost node does"
-
-
-def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Problem], stacks: str = "") -> None:
-    """The findings of `check`, place by place, then the verdict in a line; `stacks` is where the environment's files are, seen from here."""
-    console = _console()
-    print_findings(console, pool_findings, stacks)
-    print_findings(console, result.findings, prefix)
-    errors = sum(finding.blocking for finding in (*result.findings, *pool_findings))
-    warnings = len(result.findings) + len(pool_findings) - errors
-    models = sum(len(each.models) for each in result.contracts)
-    if errors:
-        console.print(f"[bold red]refused[/]: {_count(errors, 'error')}, {_count(warnings, 'warning')} in {_count(result.files, 'file')}")
-    elif not result.files:
-        console.print("[yellow]nothing to check[/]: no contracts here; `headway new tenant NAME` writes the first")
-    else:
-        accepted = f"{_count(len(result.contracts), 'tenant')}, {_count(models, 'model')}"
-        console.print(f"[bold green]accepted[/]: {accepted}" + (f", {_count(warnings, 'warning')}" if warnings else ""))
-    for note in result.notes:
-        console.print(f"[dim]not checked: {note} ({'correct the stack file first' if stacks else '--environment NAME'})[/]", soft_wrap=True)
-    if result.left_out:
-        console.print(
-            f"[dim]not in this environment, for want of a stack file: {', '.join(map(escape, result.left_out))}[/]", soft_wrap=True
-        )
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
-
-
-def _console() -> Console:
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 
 
 def _sums(
@@ -105,7 +72,7 @@ def environment_record(sums: Sequence[Line], problems: Sequence[Problem]) -> dic
 
 def print_system_pool(sums: Sequence[Line], *, explain: bool) -> None:
     """What the system pool holds: a line, or all of its sums."""
-    console = _console()
+    console = plain_console()
     if explain:
         console.print("\n[bold underline]system pool[/]")
         console.print(escape(written(tuple(sums), "    ")), soft_wrap=True)
@@ -138,7 +105,7 @@ def explained_record(result: CheckResult, pools: Sequence[Pool] | None) -> dict[
 
 def print_explained(result: CheckResult, pools: Sequence[Pool] | None) -> None:
     """All sums of all models, as one would write them on paper."""
-    console = _console()
+    console = plain_console()
 
     def table(title: str, lines: tuple[Line, ...], verdict: str) -> None:
         grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
@@ -188,7 +155,7 @@ _ADDED = {False: "a new service, unless it has had its first release", True: "it
 
 def print_differences(found: Sequence[tuple[str, str, Difference | None]]) -> None:
     """Changed contracts as tables: field, old, new, effect; `R` marks what needs a new release."""
-    console = _console()
+    console = plain_console()
     if not found:
         console.print("no contract differs")
     for name, what, changes in found:
@@ -197,7 +164,7 @@ def print_differences(found: Sequence[tuple[str, str, Difference | None]]) -> No
             console.print(f"[bold]{escape(name)}[/]: {what}; {follow}")
             continue
         verdict = "[yellow]a new release is needed[/]" if changes.release else "[green]in place, no new release[/]"
-        console.print(f"[bold]{escape(name)}[/]: {_count(len(changes.changes), 'change')}, {verdict}")
+        console.print(f"[bold]{escape(name)}[/]: {count(len(changes.changes), 'change')}, {verdict}")
         table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
         for column in ("", "field", "old", "new", "effect"):
             table.add_column(column, overflow="fold")

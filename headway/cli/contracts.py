@@ -70,7 +70,7 @@ def check(
 
     Exit codes: 0 all accepted (warnings may be there), 1 something is refused, 2 wrong use.
     """
-    from headway.cli.contract_view import environment_record, explained_record, print_explained, print_result, print_system_pool
+    from headway.cli.contract_verdict import print_result
     from headway.contract.report import as_json, as_sarif
 
     path = _found(path)
@@ -80,6 +80,8 @@ def check(
         sums, pool_findings = _system_room(environment, path)
     result, prefix = _load(path, pools, registries() if registry else None, environment, stacks)
     if output is CheckOutput.JSON:
+        from headway.cli.contract_view import environment_record, explained_record
+
         record = as_json(result, prefix)
         if environment:
             record["environment"] = environment_record(sums, pool_findings)
@@ -94,8 +96,12 @@ def check(
     else:
         print_result(result, prefix, pool_findings, _from_here(stacks) if environment else "")
         if sums:
+            from headway.cli.contract_view import print_system_pool
+
             print_system_pool(sums, explain=explain)
         if explain:
+            from headway.cli.contract_view import print_explained
+
             print_explained(result, pools)
     raise typer.Exit(Exit.OK if result.ok and not _blocked(pool_findings) else Exit.REFUSED)
 
@@ -109,7 +115,7 @@ def _found(path: Path) -> Path:
 
 def accepted(path: Path, environment: str) -> bool:
     """Check the contracts in `path` against an environment's pools, print what `headway check` prints, and answer its verdict."""
-    from headway.cli.contract_view import print_result
+    from headway.cli.contract_verdict import print_result
 
     stacks, pools, pool_findings = _environment(environment, path)
     result, prefix = _load(path, pools, None, environment, stacks)
