@@ -235,7 +235,7 @@ _SCHEDULER = (
         severity=AlertSeverity.PAGE,
         expression=_of_tenants("sum by (namespace) (kube_pod_status_unschedulable) > 0"),
         hold="15m",
-        summary="{{ $value }} pods of {{ $labels.namespace }} cannot be scheduled on any node",
+        summary="Pods of {{ $labels.namespace }} that no node takes: {{ $value }}",
     ),
     Alert(
         name="PodsEvicted",
@@ -243,7 +243,7 @@ _SCHEDULER = (
         severity=AlertSeverity.TICKET,
         expression=_of_tenants('sum by (namespace) (kube_pod_status_reason{reason=~"Evicted|NodeLost"} == 1) > 0'),
         hold="5m",
-        summary="{{ $value }} pods of {{ $labels.namespace }} were evicted",
+        summary="Pods of {{ $labels.namespace }} that were evicted: {{ $value }}",
     ),
     Alert(
         name="NodesNotAdded",

@@ -225,7 +225,7 @@ CASES = (
         ('kube_pod_status_unschedulable{namespace="headway-warm",pod="placeholder-1"} 1x480',),
         "30m",
         {},
-        "1 pods of vision cannot be scheduled on any node",
+        "Pods of vision that no node takes: 1",
     ),
     _tenants(
         "PodsEvicted",
@@ -233,7 +233,7 @@ CASES = (
         (f'kube_pod_status_reason{{{POD},reason="Evicted"}} 0x480',),
         "30m",
         {},
-        "1 pods of vision were evicted",
+        "Pods of vision that were evicted: 1",
     ),
     Case(
         alert="NodesNotAdded",
