@@ -25,23 +25,28 @@ NODES_A_COREDNS, CORES_A_COREDNS = 16, 256
 
 
 def eks_addons(system: SystemPool, pools: Sequence[Pool]) -> tuple[Workload, ...]:
-    """The add-ons of `components.cluster.addons`, at the defaults of their charts."""
+    """The add-ons of `components.cluster.addons`, at the defaults of their charts.
+
+    Each was read at the tag and commit beside it, the newest that is public at or before the pinned version.
+    """
     return (
-        # aws/amazon-vpc-cni-k8s v1.21.1, charts/aws-vpc-cni: 25m for aws-node and, by default the same, for the policy agent.
-        _on_every_node("aws-node", 50, 0, "amazon-vpc-cni-k8s, charts/aws-vpc-cni"),
-        # kubernetes-sigs/aws-ebs-csi-driver v1.59.0: plugin, registrar and probe; 10m and 40Mi each.
-        _on_every_node("ebs-csi-node", 30, 120, "aws-ebs-csi-driver, charts/aws-ebs-csi-driver"),
-        # aws/eks-node-monitoring-agent v1.7.0, charts/eks-node-monitoring-agent; its DCGM requests nothing.
-        _on_every_node("eks-node-monitoring-agent", 10, 30, "eks-node-monitoring-agent, charts"),
-        # aws/eks-pod-identity-agent, charts/eks-pod-identity-agent: `resources: {}`.
-        _on_every_node("eks-pod-identity-agent", 0, 0, "eks-pod-identity-agent, charts"),
+        # v1.23.1 (b5218838): 25m for aws-node and, by default the same, for the policy agent.
+        _on_every_node("aws-node", 50, 0, "aws/amazon-vpc-cni-k8s, charts/aws-vpc-cni"),
+        # v1.64.0 (6689789f): 10m each for plugin, registrar and probe; 40Mi for the plugin, 32Mi for each other.
+        _on_every_node("ebs-csi-node", 30, 104, "kubernetes-sigs/aws-ebs-csi-driver, charts/aws-ebs-csi-driver"),
+        # v1.7.0 (c399089d); its DCGM requests nothing.
+        _on_every_node("eks-node-monitoring-agent", 10, 30, "aws/eks-node-monitoring-agent, charts/eks-node-monitoring-agent"),
+        # v0.1.37 (d4dc0f3f): `resources: {}`.
+        _on_every_node("eks-pod-identity-agent", 0, 0, "aws/eks-pod-identity-agent, charts/eks-pod-identity-agent"),
         # EKS publishes no chart of it; every cluster's DaemonSet requests this.
         _on_every_node("kube-proxy", 100, 0, "EKS's own manifest"),
-        # Kubernetes' own manifest of CoreDNS, cluster/addons/dns/coredns.
-        _deployment("coredns", 100, 70, COREDNS_LEAST, _coredns_most(system, pools), "kubernetes, cluster/addons/dns/coredns"),
-        # Plugin, provisioner, attacher, resizer and probe: 10m and 40Mi each. Snapshots have no definitions here.
-        _deployment("ebs-csi-controller", 50, 200, 2, 2, "aws-ebs-csi-driver, charts/aws-ebs-csi-driver"),
-        _deployment("metrics-server", 100, 200, 2, 2, "metrics-server, charts/metrics-server"),
+        # Kubernetes' own manifest of CoreDNS 1.14 (008b3652).
+        _deployment("coredns", 100, 70, COREDNS_LEAST, _coredns_most(system, pools), "kubernetes/kubernetes, cluster/addons/dns/coredns"),
+        # v1.64.0 (6689789f): 10m and 40Mi each for plugin, provisioner, attacher and resizer, 10m and 32Mi for the probe. Snapshots have
+        # no definitions here.
+        _deployment("ebs-csi-controller", 50, 192, 2, 2, "kubernetes-sigs/aws-ebs-csi-driver, charts/aws-ebs-csi-driver"),
+        # v0.9.0 (2a7c4b2c).
+        _deployment("metrics-server", 100, 200, 2, 2, "kubernetes-sigs/metrics-server, charts/metrics-server"),
     )
 
 

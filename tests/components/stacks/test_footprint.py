@@ -64,6 +64,20 @@ def test_every_eks_addon_is_counted() -> None:
     assert names == {name for addon in (*BEFORE_NODES, *ON_NODES) for name in pods.get(addon, {addon})}
 
 
+def test_an_eks_addon_requests_what_its_public_chart_says() -> None:
+    found = settings("dev")
+    assert {each.name: (int(each.cpu), each.memory // 2**20) for each in footprint.eks_addons(found.system_pool, found.pools)} == {
+        "aws-node": (50, 0),
+        "coredns": (100, 70),
+        "ebs-csi-controller": (50, 192),
+        "ebs-csi-node": (30, 104),
+        "eks-node-monitoring-agent": (10, 30),
+        "eks-pod-identity-agent": (0, 0),
+        "kube-proxy": (100, 0),
+        "metrics-server": (100, 200),
+    }
+
+
 def test_nothing_that_is_counted_may_run_elsewhere() -> None:
     """Each GPU pool is tainted, so what names no node can only run on the system pool."""
     names = {
