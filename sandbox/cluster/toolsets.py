@@ -200,6 +200,13 @@ HELM = ToolSet(name="helm", binaries=(Binary(name="helm", package="helm.sh/helm/
 NETWORK_POLICIES = ToolSet(name="network-policies", binaries=(Binary(name="network-policies", package="."),), disk_bytes=3 * _GIB)
 """The reference implementation's judgement of packets, for the test of our own; the sandbox starts none."""
 
+PROMETHEUS_OPERATOR = ToolSet(
+    name="prometheus-operator",
+    binaries=(Binary(name="prometheus-operator", package="github.com/prometheus-operator/prometheus-operator/cmd/operator"),),
+    disk_bytes=6 * _GIB,
+)
+"""For its test alone; the sandbox starts none."""
+
 RATELIMIT = ToolSet(
     name="ratelimit",
     binaries=(Binary(name="ratelimit", package="github.com/envoyproxy/ratelimit/src/service_cmd"),),
@@ -209,7 +216,20 @@ RATELIMIT = ToolSet(
 
 SETS: Mapping[str, ToolSet] = {
     each.name: each
-    for each in (CONTROL_PLANE, CRDS, PROMETHEUS, ALERTMANAGER, KEDA, COLLECTOR, CERT_MANAGER, REGISTRY, HELM, NETWORK_POLICIES, RATELIMIT)
+    for each in (
+        CONTROL_PLANE,
+        CRDS,
+        PROMETHEUS,
+        ALERTMANAGER,
+        KEDA,
+        COLLECTOR,
+        CERT_MANAGER,
+        REGISTRY,
+        HELM,
+        NETWORK_POLICIES,
+        PROMETHEUS_OPERATOR,
+        RATELIMIT,
+    )
 }
 
 

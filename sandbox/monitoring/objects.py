@@ -65,7 +65,6 @@ def _scrape_config(
         for target, source in (
             ("container", "pod_container_name"),
             ("namespace", "namespace"),
-            ("node", "pod_node_name"),
             ("pod", "pod_name"),
         )
     ]
@@ -88,6 +87,7 @@ def _scrape_config(
             }
         ],
         "relabel_configs": [
+            {"action": "drop", "source_labels": ["__meta_kubernetes_pod_phase"], "regex": "(Failed|Succeeded)"},
             {"action": "keep", "source_labels": ["__meta_kubernetes_pod_container_port_name"], "regex": endpoint["port"]},
             {"action": "keep", "source_labels": ["__address__"], "regex": SERVED},
             {

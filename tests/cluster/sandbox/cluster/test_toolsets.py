@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from components.versions import CERT_MANAGER, OTEL_COLLECTOR
+from components.versions import CERT_MANAGER, OTEL_COLLECTOR, PROMETHEUS_STACK
 from sandbox.cluster import golang, toolsets
 from sandbox.cluster.nodes import KUBELET_VERSION
 from sandbox.cluster.toolsets import CONTROL_PLANE, SETS, ToolSet, go_directive, required_versions
@@ -72,3 +72,9 @@ def test_the_staging_modules_follow_kubernetes() -> None:
 def test_cert_manager_is_of_the_release_that_the_platform_installs(tool_set: ToolSet) -> None:
     found = required_versions((tool_set.folder / "go.mod").read_text())
     assert found["github.com/cert-manager/cert-manager"] == CERT_MANAGER.version
+
+
+def test_the_prometheus_operator_is_of_the_release_that_the_platform_installs() -> None:
+    found = required_versions((toolsets.PROMETHEUS_OPERATOR.folder / "go.mod").read_text())
+    (image,) = [each for each in PROMETHEUS_STACK.images if "/prometheus-operator:" in each]
+    assert f":{found['github.com/prometheus-operator/prometheus-operator']}@" in image

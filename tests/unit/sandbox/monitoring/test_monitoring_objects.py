@@ -40,13 +40,13 @@ def test_a_monitor_that_leaves_some_pods_out_leaves_them_out_here_too() -> None:
 
 
 def relabelled(config: dict[str, Any], labels: dict[str, str]) -> dict[str, str] | None:
-    """What Prometheus' relabelling makes of `labels`: keep and replace, with anchored expressions."""
+    """What Prometheus' relabelling makes of `labels`: drop, keep and replace, with anchored expressions."""
     found = dict(labels)
     for rule in config["relabel_configs"]:
         value = ";".join(found.get(name, "") for name in rule.get("source_labels", ()))
         match = re.fullmatch(rule.get("regex", "(.*)"), value)
-        if rule["action"] == "keep":
-            if match is None:
+        if rule["action"] in {"drop", "keep"}:
+            if (match is None) == (rule["action"] == "keep"):
                 return None
         elif match:
             replacement = re.sub(r"\$(\d)", r"\\\1", rule.get("replacement", "$1"))
@@ -64,6 +64,7 @@ def discovered(ip: str, port_name: str = "metrics") -> dict[str, str]:
         "__meta_kubernetes_pod_label_platform_io_release": "r1",
         "__meta_kubernetes_pod_name": "chat-r1-abc",
         "__meta_kubernetes_pod_node_name": "h100-0",
+        "__meta_kubernetes_pod_phase": "Running",
     }
 
 
@@ -78,7 +79,6 @@ def test_a_served_pod_is_scraped_at_its_processes_and_labelled_as_in_production(
         "endpoint": "metrics",
         "job": "assist/chat",
         "namespace": "assist",
-        "node": "h100-0",
         "platform_io_model": "chat",
         "platform_io_release": "r1",
         "pod": "chat-r1-abc",
@@ -99,6 +99,11 @@ def test_a_pod_behind_which_nothing_runs_is_not_scraped(ip: str) -> None:
 
 def test_only_the_port_that_the_monitor_names_is_scraped() -> None:
     assert relabelled(job(pod_monitor()), discovered("10.128.0.1", "grpc")) is None
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_has_ended_is_not_scraped(phase: str) -> None:
+    assert relabelled(job(pod_monitor()), {**discovered("10.128.0.1"), "__meta_kubernetes_pod_phase": phase}) is None
 
 
 def test_only_pods_that_the_monitor_selects_are_asked_for() -> None:
