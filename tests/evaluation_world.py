@@ -14,6 +14,7 @@ from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.release.driver.start import StartOptions, begin
 from headway.release.evaluation.decision import ServedVersion
 from headway.release.evaluation.holdout import HoldoutSet, labelled_requests
+from headway.release.evaluation.standing import evaluation_chain
 from headway.release.evaluator.asking import LabelledAnswers
 from headway.release.evaluator.evaluator import Evaluator
 from headway.release.evaluator.way_back import way_back
@@ -66,7 +67,7 @@ class Bench:
     seed: int = 1
 
     def rounds(self) -> Ledger:
-        return Ledger(self.scene.store, f"{CHAIN}/evaluation", "sandbox", "ci", self.scene.world.now)
+        return Ledger(self.scene.store, evaluation_chain(CHAIN), "sandbox", "ci", self.scene.world.now)
 
     def evaluator(self, *, holdout: Callable[[], HoldoutSet] | None = None) -> Evaluator:
         self.seed += 1

@@ -15,6 +15,12 @@ from headway.ledger.events import Event, unreadable
 from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed, together
 from headway.release.evaluation.loss import BETS, loss_factors
 
+
+def evaluation_chain(chain: str) -> str:
+    """The chain of the evaluations of a service whose releases are in `chain`."""
+    return f"{chain}/evaluation"
+
+
 KNOWN_AFTER = 100
 """Answers after which a version that was not accused, and had no more wrong than accepted, counts as sound."""
 WRONG, RIGHT = "1", "0"

@@ -48,6 +48,8 @@ class LookResult:
     release: str
     standing: VersionStanding | None = None
     wait: float = 0.0
+    new: bool = False
+    """Whether a loss was proven by this very look."""
 
     @property
     def code(self) -> Exit:
@@ -144,7 +146,7 @@ class Evaluator:
             self._write(EvaluationEvent.LOSS, standing, body)
         except LostError:  # another loop has found it too
             self._rounds.read()
-        return self.look()
+        return replace(self.look(), new=True)
 
     def _settle(self, serving: str) -> None:
         """Write down what became of a way back whose runner could not, or that a person's release made needless."""
