@@ -63,7 +63,7 @@ def evaluate(
     with plainly():
         if speed != 1.0:
             in_time(here[0], speed)
-        looking = _Looking(here, speed=speed, guarded=not unguarded, output=output, notify=notify)
+        looking = Looking(here, speed=speed, guarded=not unguarded, output=output, notify=notify)
         if watch:
             looking.watch(serve, alone=service is not None)
         codes = {looking.look(here[0]).code} if service else {looking.answered(each) for each in here}
@@ -88,7 +88,7 @@ def _places(service: str | None, environment: str, project: Path | None, prometh
     return found
 
 
-class _Looking:
+class Looking:
     """Looks at services by turns, and says what it found."""
 
     def __init__(self, here: "Sequence[ServicePlace]", *, speed: float, guarded: bool, output: Output, notify: str | None) -> None:

@@ -138,6 +138,11 @@ class EvaluationHistory:
         """How it stands; as one that was never asked where it was not."""
         return self.standings.get(_key(release, holdout, accepted)) or VersionStanding.new(release, holdout, accepted)
 
+    def newest(self, release: str | None) -> VersionStanding | None:
+        """How a release stood when it was last asked, by whichever set and shares; None where it never was."""
+        own = [each for each in self.standings.values() if each.release == release]
+        return max(own, key=lambda each: each.last, default=None)
+
 
 def evaluated(events: Iterable[Event]) -> EvaluationHistory:
     """Everything that the chain says. Raises UserError for an event of a newer Headway."""

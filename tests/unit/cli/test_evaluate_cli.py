@@ -12,13 +12,14 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from headway.cli import evaluate
+from headway.cli import evaluate, release
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.environment.port import OutOfReachError
+from headway.ledger.store import FolderStore
 from headway.problem import Exit
 from headway.release import notify
-from headway.release.evaluator.evaluator import EvaluationLook, LookResult
+from headway.release.evaluator.evaluator import EvaluationLook, Evaluator, LookResult
 from headway.release.evaluator.serving import EvaluationPulse
 from headway.release.evaluator.words import said
 from headway.release.service_place import ServicePlace
@@ -40,7 +41,11 @@ def contract() -> Model:
 def bench(contract: Model, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A service in memory in place of every environment's."""
     made = Bench(Scene.of(Shelf(), contract, mirror=None, weights=["10%"]), evaluation(on_loss="ask"))
-    monkeypatch.setattr(evaluate._Looking, "_evaluator", lambda _looking, _here: made.evaluator())
+
+    def evaluator(looking: Any, here: Any) -> Evaluator:
+        return made.evaluator()
+
+    monkeypatch.setattr(evaluate.Looking, "_evaluator", evaluator)
     return made
 
 
@@ -106,7 +111,11 @@ def test_one_of_several_that_does_not_answer_is_said_and_counts(bench: Bench, co
 
 def test_a_person_is_told_of_a_loss_by_webhook_once(bench: Bench, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     posted: list[bytes] = []
-    monkeypatch.setattr(notify.Webhook, "_post", lambda _hook, body: posted.append(body))
+
+    def post(_hook: Any, body: bytes) -> None:
+        posted.append(body)
+
+    monkeypatch.setattr(notify.Webhook, "_post", post)
     bench.wrong[bench.scene.stable] = lambda _: 0.3
     while command(CHAIN, "--notify", "https://chat.example.com/x").exit_code == Exit.OK:
         bench.scene.world.clock += timedelta(minutes=10)
@@ -132,7 +141,6 @@ def test_the_loop_goes_on_where_something_does_not_answer(bench: Bench, command:
         if len(slept) == 2:
             raise StoppedError
 
-    monkeypatch.setattr(evaluate, "_evaluation", lambda _: bench.contract)
     monkeypatch.setattr(time, "sleep", sleep)
     answer = command(CHAIN, "--watch")
     assert isinstance(answer.exception, StoppedError)
@@ -162,7 +170,66 @@ def test_every_look_is_said_with_the_release_it_is_about(look: EvaluationLook) -
 
 def test_a_replica_that_is_simulated_is_never_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     here: Any = ServicePlace(project=PROJECT, environment="sandbox", tenant="vision", model="defects")
-    cluster: Any = type("Cluster", (), {"simulated": lambda _self, _release: True})()
-    monkeypatch.setitem(here.__dict__, "cluster", cluster)
+
+    class Pretence:
+        def simulated(self, release: str) -> bool:
+            return True
+
+    monkeypatch.setitem(here.__dict__, "cluster", Pretence())
     with pytest.raises(OutOfReachError, match="simulated"):
         here.ask_labelled("r1", evaluation(), None, [1], None)
+
+
+@pytest.fixture
+def read(bench: Bench, contract: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Bench, Command]:
+    """The same, with its ledger in a folder, as commands read it."""
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
+    monkeypatch.setenv("COLUMNS", "200")
+    stored = Bench(Scene.of(FolderStore(tmp_path / "ledger"), contract, mirror=None, weights=["10%"]), evaluation(on_loss="ask"))
+    stored.scene.run()
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(release.app, [*words, CHAIN, "--project", str(PROJECT)])
+
+    return stored, run
+
+
+def shown_loss(stored: Bench) -> None:
+    stored.wrong[stored.scene.release] = lambda _: 0.3
+    while stored.evaluator().look().look is not EvaluationLook.LOST:
+        stored.scene.world.clock += timedelta(minutes=10)
+
+
+def test_status_says_how_what_serves_answers_and_that_a_person_decides(read: tuple[Bench, Command]) -> None:
+    stored, command = read
+    shown_loss(stored)
+    said_of_it = " ".join(command("status").stdout.split())
+    assert "labelled answers were wrong, 3 % may be" in said_of_it
+    assert "no version" not in said_of_it
+    assert "its contract has a person decide" in said_of_it
+    found = json.loads(command("status", "--output", "json").stdout)[CHAIN]["evaluation"]
+    assert found["loss"]["to"] is None
+    assert found["evidence"] >= 100
+
+
+def test_the_report_of_a_release_shows_what_it_answered_afterwards(read: tuple[Bench, Command]) -> None:
+    stored, command = read
+    assert "After the promotion" not in command("report").stdout
+    shown_loss(stored)
+    page = command("report").stdout
+    assert "After the promotion" in page
+    assert "its contract has a person decide" in page
+    assert "<th>night</th>" in page
+
+
+def test_a_chain_of_evaluations_that_was_altered_is_found_by_verify(read: tuple[Bench, Command], tmp_path: Path) -> None:
+    stored, command = read
+    shown_loss(stored)
+    assert "evaluations" not in command("verify").stdout
+    event = tmp_path / "ledger" / CHAIN / "evaluation" / "events" / "00000001.json"
+    event.chmod(0o644)
+    event.write_bytes(event.read_bytes().replace(b'"silent":0', b'"silent":1'))
+    answer = command("verify")
+    assert answer.exit_code == Exit.REFUSED
+    assert "evaluations: " in answer.stdout
