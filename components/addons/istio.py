@@ -85,7 +85,8 @@ def control_plane_values(otel_host: str, otel_port: int) -> dict[str, Any]:
             "hub": ISTIO_IMAGES,
             "logAsJson": True,
             "priorityClassName": "system-cluster-critical",
-            # What quotas and nodes are charged for a proxy; limits are the chart's own.
+            # What quotas and nodes are charged for a proxy; limits are the chart's own. An artifact passes it on its way from S3, for 0.8
+            # CPU seconds a GiB (`tests/traffic/test_downloads.py`): less than half of the limit at the rate that starts are budgeted by.
             "proxy": {
                 "resources": {
                     "requests": {"cpu": str(PROXY_CPU), "memory": PROXY_MEMORY.kubernetes},
