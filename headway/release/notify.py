@@ -12,7 +12,6 @@ import queue
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
 from time import sleep
 from typing import Any
 from urllib.parse import urlsplit
@@ -70,21 +69,18 @@ class Webhook:
         if event.kind not in TOLD:
             return
         rollout = service.rollout
-        self.post(
+        self._waiting.put(
             {
+                "service": self._chain,
                 "release": rollout.release if rollout else None,
                 "status": rollout.status if rollout else None,
                 "event": event.kind,
                 "number": event.number,
                 "time": event.time,
                 "actor": event.actor,
-            },
-            str(messages.said(event)),
+                "text": f"{self._chain}: {messages.said(event)}",
+            }
         )
-
-    def post(self, message: Mapping[str, Any], text: str) -> None:
-        """Have a message posted with a line for people; returns at once."""
-        self._waiting.put({"service": self._chain, **message, "text": f"{self._chain}: {text}"})
         if self._thread is None:
             self._thread = threading.Thread(target=self._post_all, daemon=True)
             self._thread.start()

@@ -19,7 +19,7 @@ class Fault:
 _STATUS = "headway status quality/classifier -e sandbox"
 _LOGS = "headway logs quality/classifier -e sandbox --since 10m"
 
-# In the order of a test: restarts are remembered for half an hour, so the fault that is told by them comes before others that restart.
+# In the order of a test: a server that has ended is started again later each time, so faults that end it come late.
 FAULTS = {
     each.name: each
     for each in (
@@ -37,27 +37,6 @@ FAULTS = {
             truth="The version that serves took 120 ms instead of 20 ms for each batch; nothing failed. The objective of latency burnt, that of"
             " availability did not.",
             shown_by=(_STATUS,),
-        ),
-        Fault(
-            name="crash",
-            breaks="the model server is killed again and again",
-            alert="ModelServerRestarts",
-            truth="Somebody killed Triton three times; Kubernetes restarted it each time, and waited longer before each.",
-            shown_by=(_STATUS, _LOGS),
-        ),
-        Fault(
-            name="hang",
-            breaks="the model answers nothing, and its server says that it is ready",
-            alert="RequestsUnanswered",
-            truth="The model's process lived and answered nothing, so the liveness probe had the server restarted again and again.",
-            shown_by=(_STATUS, _LOGS),
-        ),
-        Fault(
-            name="leak",
-            breaks="the model keeps memory of every request until the kernel kills it",
-            alert="ModelServerOutOfMemory",
-            truth="Each request kept four megabytes, and the kernel killed the server at its memory limit.",
-            shown_by=(_STATUS, _LOGS),
         ),
         Fault(
             name="store",
@@ -124,6 +103,27 @@ FAULTS = {
             alert="CallersRefused",
             truth="Every token had expired. The gateway answered 401, which no objective counts, and callers read `Jwt is expired`.",
             shown_by=(),
+        ),
+        Fault(
+            name="leak",
+            breaks="the model keeps memory of every request until the kernel kills it",
+            alert="ModelServerOutOfMemory",
+            truth="Each request kept four megabytes, and the kernel killed the server at its memory limit.",
+            shown_by=(_STATUS, _LOGS),
+        ),
+        Fault(
+            name="crash",
+            breaks="the model server is killed again and again",
+            alert="ModelServerRestarts",
+            truth="Somebody killed Triton three times; Kubernetes restarted it each time, and waited longer before each.",
+            shown_by=(_STATUS, _LOGS),
+        ),
+        Fault(
+            name="hang",
+            breaks="the model answers nothing, and its server says that it is ready",
+            alert="RequestsUnanswered",
+            truth="The model's process lived and answered nothing, so the liveness probe had the server restarted again and again.",
+            shown_by=(_STATUS, _LOGS),
         ),
         Fault(
             name="prometheus",
