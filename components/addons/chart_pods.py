@@ -2,8 +2,9 @@
 
 No request is implied: each path below must be in the values that we give, so the sums follow from the values. Which
 pods a chart makes, how many containers each has and what keeps two apart was read from its templates at the pinned
-version (the charts' source trees, `helm template`). The traps: a chart's default affinity is hard for Loki, which
-therefore takes as many nodes as it has replicas; and an operator's own containers are sized where the operator is.
+version, in its source tree at the commit beside it (or, for cert-manager and Istio, at the newest public one). The
+traps: a chart's default affinity is hard for Loki, which therefore takes as many nodes as it has replicas; and an
+operator's own containers are sized where the operator is.
 """
 
 from collections.abc import Mapping
@@ -37,15 +38,18 @@ _CLAIM = "volumeClaimTemplate.spec.resources.requests.storage"
 _NFD = "node-feature-discovery"
 
 CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
+    # aws/eks-charts 52396092
     "aws-load-balancer-controller": (ChartPods(name="load-balancer-controller", containers=("resources",), replicas="replicaCount"),),
     "base": (),
-    # Beside these a Job of a minute, when it is installed.
+    # cert-manager/cert-manager 2d0d7f7f; beside these a Job of a minute, when it is installed.
     "cert-manager": (
         ChartPods(name="cert-manager", containers=("resources",), replicas="replicaCount"),
         ChartPods(name="cert-manager-cainjector", containers=("cainjector.resources",), replicas="cainjector.replicaCount"),
         ChartPods(name="cert-manager-webhook", containers=("webhook.resources",), replicas="webhook.replicaCount"),
     ),
+    # kubernetes/autoscaler 5a0b98e4
     "cluster-autoscaler": (ChartPods(name="cluster-autoscaler", containers=("resources",), replicas="replicaCount"),),
+    # istio/istio 86c9f01f, as for the other two
     "cni": (ChartPods(name="istio-cni", containers=("resources",), every_node=True),),
     "gateway": (
         ChartPods(
@@ -56,6 +60,7 @@ CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
             by_zone=True,
         ),
     ),
+    # NVIDIA/gpu-operator 10ee5b36
     "gpu-operator": (
         ChartPods(name="gpu-operator", containers=("operator.resources",)),
         ChartPods(name="nfd-gc", containers=(f"{_NFD}.gc.resources",)),
@@ -63,11 +68,13 @@ CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
         ChartPods(name="nfd-worker", containers=(f"{_NFD}.worker.resources",), every_node=True),
     ),
     "istiod": (ChartPods(name="istiod", containers=("resources",), replicas="autoscaleMin", most="autoscaleMax", by_zone=True),),
+    # kedacore/charts 1444d00d
     "keda": (
         ChartPods(name="keda-metrics", containers=("resources.metricServer",), replicas="metricsServer.replicaCount"),
         ChartPods(name="keda-operator", containers=("resources.operator",), replicas="operator.replicaCount"),
         ChartPods(name="keda-webhooks", containers=("resources.webhooks",), replicas="webhooks.replicaCount"),
     ),
+    # prometheus-community/helm-charts ea930bae, and Grafana by grafana-community/helm-charts 3386a115
     "kube-prometheus-stack": (
         ChartPods(
             name="alertmanager",
@@ -88,6 +95,7 @@ CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
         ),
         ChartPods(name="prometheus-operator", containers=("prometheusOperator.resources",)),
     ),
+    # grafana-community/helm-charts 3386a115
     "loki": (
         ChartPods(
             name="loki",
@@ -101,13 +109,14 @@ CHART_PODS: Mapping[str, tuple[ChartPods, ...]] = {
         ),
     ),
     "prometheus-operator-crds": (),
+    # grafana-community/helm-charts 7d2a00b3
     "tempo": (ChartPods(name="tempo", containers=("tempo.resources",), volume="persistence.size"),),
 }
 """By chart. The collector stands twice: `collector_pods`."""
 
 
 def collector_pods(values: Mapping[str, Any]) -> tuple[ChartPods, ...]:
-    """Of the chart opentelemetry-collector, whose mode is a value."""
+    """Of the chart opentelemetry-collector (open-telemetry/opentelemetry-helm-charts f5178cb9), whose mode is a value."""
     name = str(values["fullnameOverride"])
     if values["mode"] == "daemonset":
         return (ChartPods(name=name, containers=("resources",), every_node=True),)
