@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.listening_place import listening_place
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, Problem, UserError
 
@@ -140,7 +141,7 @@ def watch(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     pulse = Pulse(time.monotonic, SILENT_ROUNDS * max(interval, loop.INTERVAL_SECONDS))
-    with served(pulse, *_place(serve)) if serve else nullcontext():
+    with served(pulse, *listening_place(serve)) if serve else nullcontext():
         loop.watch(cluster, NodeHealthPolicy(), time.time, stop, _say, turn, pulse, interval)
 
 
@@ -149,18 +150,6 @@ def _loop() -> str:
     import socket
 
     return f"{socket.gethostname()}-{os.getpid()}-{time.time_ns()}"
-
-
-def _place(text: str) -> tuple[str, int]:
-    address, _, port = text.rpartition(":")
-    if not address or not port.isdigit() or int(port) > 65535:
-        raise UserError(
-            f"--serve is {text!r}, which is no address and port.",
-            "Nothing was started.",
-            "Write ADDRESS:PORT, such as 127.0.0.1:8080.",
-            Exit.USAGE,
-        )
-    return address, int(port)
 
 
 @app.command()

@@ -25,6 +25,7 @@ from headway.cli.release_options import (
     ReasonOption,
     ServiceArgument,
 )
+from headway.cli.unanswered import plainly
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -36,18 +37,8 @@ class _Plainly(typer.core.TyperGroup):
     """Says in plain words which server did not answer."""
 
     def invoke(self, ctx: Any) -> Any:
-        from headway.environment.port import OutOfReachError
-        from headway.ledger.store import MissingStoreError, UnreachableError
-
-        try:
+        with plainly():
             return super().invoke(ctx)
-        except OutOfReachError as failure:
-            who, what = f"The API server does not answer ({failure})", "Check that the cluster runs and can be reached"
-        except UnreachableError as failure:
-            who, what = f"The release ledger does not answer ({failure})", "Check the network and the permission to read its bucket"
-        except MissingStoreError:
-            who, what = "The release ledger's bucket does not exist", "Deploy the environment's cluster layer first"
-        raise UserError(f"{who}.", "Nothing was decided; what serves goes on serving.", f"{what}; then run the command again.")
 
 
 app = typer.Typer(cls=_Plainly, help="Bring a new version to users only as fast as the evidence allows.", no_args_is_help=True)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from headway.ledger.chain import Ledger
     from headway.release.driver.rollout_state import RolloutState
     from headway.release.driver.verify import Recomputed
+    from headway.release.evaluation.standing import VersionStanding
     from headway.release.service_place import ServicePlace
 
 
@@ -37,19 +38,29 @@ def status(
     from headway.release.driver.rollout_state import fold
     from headway.release.report.measured import figures_of
 
-    found = {here.chain: here.ledger() for here in _places(service, to_read(environment, project), project)}
+    places = _places(service, to_read(environment, project), project)
+    found = {here.chain: here.ledger() for here in places}
     events = {chain: ledger.read() for chain, ledger in found.items()}
     services = {chain: fold(of) for chain, of in events.items()}
+    named = service or output is Output.JSON
+    asked = {here.chain: standing_of(here, services[here.chain].stable) if named else None for here in places}
     if output is Output.JSON:
-        told = {chain: release_view.document(one, figures_of(events[chain])) for chain, one in sorted(services.items())}
+        told = {chain: release_view.document(one, figures_of(events[chain]), asked[chain]) for chain, one in sorted(services.items())}
         print(json.dumps(told, indent=2))
     elif service:
-        rows = release_status.standing(service, services[service], driver(found[service]), datetime.now(UTC))
+        rows = release_status.standing(service, services[service], driver(found[service]), datetime.now(UTC), asked[service])
         release_status.show(service, rows, services[service].rollout, figures_of(events[service]))
     else:
         release_view.overview(services)
     if service and services[service].running:
         raise typer.Exit(Exit.UNDER_WAY)
+
+
+def standing_of(here: "ServicePlace", release: str | None) -> "VersionStanding | None":
+    """How a release stood when it was last asked labelled requests; None where it never was."""
+    from headway.release.evaluation.standing import evaluated
+
+    return evaluated(here.evaluations().read()).newest(release)
 
 
 def driver(ledger: "Ledger") -> str | None:
@@ -95,7 +106,11 @@ def report(
     here = place(service, to_read(environment, project), project)
     events = here.ledger().read()
     rollout = chosen(here, number)
-    text = summary.markdown(here.chain, rollout, events) if markdown else page.html(here.chain, here.environment, rollout, events)
+    text = (
+        summary.markdown(here.chain, rollout, events)
+        if markdown
+        else page.html(here.chain, here.environment, rollout, events, standing_of(here, rollout.release))
+    )
     if out is None:
         print(text)
     else:
@@ -116,11 +131,13 @@ def verify(
     from headway.ledger.serving import released
     from headway.release.driver.rollout_state import fold
     from headway.release.driver.verify import Recomputed, recomputed
+    from headway.release.evaluation.standing import evaluation_chain
     from headway.release.evidence import reading
     from headway.release.service_place import place
 
     here = place(service, to_read(environment, project), project)
     flaws = list(chains.verify(here.store, here.chain, here.environment, head))
+    flaws += (f"evaluations: {flaw}" for flaw in chains.verify(here.store, evaluation_chain(here.chain), here.environment))
     count, last, bound, again = 0, "", True, Recomputed(0, (), (), 0)
     if not flaws:
         ledger = here.ledger()

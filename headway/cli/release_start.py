@@ -21,19 +21,23 @@ if TYPE_CHECKING:
     from headway.release.service_place import ServicePlace
 
 
-def begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, supersede: bool, guarded: bool) -> "RolloutState | None":
-    """Make sure that a release of the contract is under way; answers the one that already was, None for a new one.
-    Raises UserError."""
+def begun(
+    here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, supersede: bool, guarded: bool, model: "Model | None" = None
+) -> "RolloutState | None":
+    """Make sure that a release of `model`, or of the checkout's contract, is under way; answers the one that already
+    was, None for a new one. Raises UserError."""
     from headway.ledger.chain import LostError
 
     while True:
         try:
-            return _begun(here, view, start, supersede=supersede, guarded=guarded)
+            return _begun(here, view, start, supersede=supersede, guarded=guarded, model=model)
         except LostError:  # two began at once, or it was adopted meanwhile: look again, and go on with what is there
             continue
 
 
-def _begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, supersede: bool, guarded: bool) -> "RolloutState | None":
+def _begun(
+    here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, supersede: bool, guarded: bool, model: "Model | None"
+) -> "RolloutState | None":
     from headway.contract.released import release_id
     from headway.environment.port import OutOfReachError
     from headway.ledger.store_proof import prove
@@ -45,7 +49,7 @@ def _begun(here: "ServicePlace", view: "ReleaseView", start: "StartOptions", *, 
     from headway.release.driver.start import begin, possible
 
     in_time(here, start.speed)
-    model = here.contract()
+    model = model or here.contract()
     with suppress(OutOfReachError):  # which the guard says in better words
         if how := here.world(model).clocks_apart():
             raise refusal(here.chain, how)

@@ -14,6 +14,8 @@ from headway.cli.release_view import signal_table
 from headway.ledger.traffic_split import ArmRole, TrafficArm
 from headway.release import messages
 from headway.release.driver.rollout_state import RolloutState, ServiceState
+from headway.release.evaluation.standing import VersionStanding
+from headway.release.evaluator import words
 from headway.release.report.measured import ReleaseFigures
 
 _ROLES = {ArmRole.STABLE: "", ArmRole.BASELINE: "baseline", ArmRole.CANARY: "new"}
@@ -26,12 +28,18 @@ class StatusRow(NamedTuple):
     text: str
 
 
-def standing(chain: str, service: ServiceState, driver: str | None, now: datetime) -> Iterator[StatusRow]:
-    """The rows. `driver`: whoever holds the ledger lease and lives; None where nobody does."""
+def standing(
+    chain: str, service: ServiceState, driver: str | None, now: datetime, evaluated: VersionStanding | None = None
+) -> Iterator[StatusRow]:
+    """The rows. `driver`: whoever holds the ledger lease and lives; None where nobody does. `evaluated`: how what serves
+    answered after its promotion, where it was asked."""
     if service.split is None:
         yield StatusRow("serves", "not in the ledger yet")
         return
     yield StatusRow("serves", ", ".join(_arm(arm) for arm in service.split.ordered))
+    if evaluated:
+        lost = f" {words.reason(evaluated)}" if evaluated.answer else ""
+        yield StatusRow("answers", f"{words.counted(evaluated)} Last asked {_ago(evaluated.last, now)} ago.{messages.one_line(lost)}")
     rollout = service.rollout
     if rollout is None:
         yield StatusRow("release", "none yet")

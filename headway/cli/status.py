@@ -67,7 +67,7 @@ def _looker(service: str | None, environment: str, project: Path | None, prometh
         chains = [each.chain for each in here]
         port = asked.port
         views = reading.read(port.kubernetes, chains, promises, restart_hint=port.restart_hint, alone=service is not None)
-        releases, unread = _releases(here, ledgers)
+        releases, unread = _releases(here, ledgers, alone=service is not None)
         return Picture(
             environment=environment,
             services=views,
@@ -104,9 +104,10 @@ def _measured(here: "ServicePlace", *, alone: bool) -> "tuple[tuple[Promise, ...
         client.close()
 
 
-def _releases(here: "tuple[ServicePlace, ...]", ledgers: "dict[str, Ledger]") -> "tuple[Mapping[str, Standing], str]":
-    """Where each service's newest release stands, by chain; or why the ledger does not tell."""
-    from headway.cli.release_read import driver
+def _releases(here: "tuple[ServicePlace, ...]", ledgers: "dict[str, Ledger]", *, alone: bool) -> "tuple[Mapping[str, Standing], str]":
+    """Where each service's newest release stands, by chain; or why the ledger does not tell. `alone`: and how what serves
+    answers."""
+    from headway.cli.release_read import driver, standing_of
     from headway.cli.status_view import Standing
     from headway.ledger.store import MissingStoreError, UnreachableError
     from headway.release.driver.rollout_state import fold
@@ -115,7 +116,10 @@ def _releases(here: "tuple[ServicePlace, ...]", ledgers: "dict[str, Ledger]") ->
     try:
         for each in here:
             ledger = ledgers.setdefault(each.chain, each.ledger())
-            found[each.chain] = Standing(service=fold(ledger.read()), driver=driver(ledger))
+            service = fold(ledger.read())
+            found[each.chain] = Standing(
+                service=service, driver=driver(ledger), evaluated=standing_of(each, service.stable) if alone else None
+            )
     except UserError as refusal:
         return found, refusal.fact
     except (UnreachableError, MissingStoreError) as failure:

@@ -13,6 +13,7 @@ from rich.tree import Tree
 from headway.cli.release_status import standing
 from headway.release import messages
 from headway.release.driver.rollout_state import ServiceState
+from headway.release.evaluation.standing import VersionStanding
 from headway.service_status.present import PresentFigures
 from headway.service_status.promises import Promise
 from headway.service_status.reading import ServiceView
@@ -24,10 +25,11 @@ _BURNS = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """One service in the ledger. `driver`: who drives its release now."""
+    """One service in the ledger. `driver`: who drives its release now; `evaluated`: how what serves answers."""
 
     service: ServiceState
     driver: str | None
+    evaluated: VersionStanding | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +135,7 @@ def _full(picture: Picture, service: ServiceView) -> RenderableType:
         rows.add_row("  now", Group(*(_now(each) for each in picture.present)))
     known = picture.releases.get(service.chain)
     if known:
-        for row in standing(service.chain, known.service, known.driver, picture.now):
+        for row in standing(service.chain, known.service, known.driver, picture.now, known.evaluated):
             if row.name != "serves":
                 rows.add_row(f"  {row.name}", escape(row.text))
     for name, address in {**service.links, "report": _report(picture, service)}.items():

@@ -14,6 +14,7 @@ from headway.contract.batching import Batching
 from headway.contract.data import Data
 from headway.contract.degradation import Degradation
 from headway.contract.envelope import Envelope
+from headway.contract.evaluation import Evaluation
 from headway.contract.health import Health
 from headway.contract.observability import Observability
 from headway.contract.optimisation import Optimisation
@@ -65,6 +66,8 @@ class ModelParts(Part):
     """What requests contain and what may be kept."""
     observability: Observability
     """Who is alerted, and how much is traced."""
+    evaluation: Evaluation | None = None
+    """What the serving version is asked after its promotion; it is not evaluated when left out."""
     batch: Batch | None = None
     """The batch variant on spot; nothing of it exists when left out."""
 

@@ -12,6 +12,7 @@ import queue
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from time import sleep
 from typing import Any
 from urllib.parse import urlsplit
@@ -69,18 +70,21 @@ class Webhook:
         if event.kind not in TOLD:
             return
         rollout = service.rollout
-        self._waiting.put(
+        self.post(
             {
-                "service": self._chain,
                 "release": rollout.release if rollout else None,
                 "status": rollout.status if rollout else None,
                 "event": event.kind,
                 "number": event.number,
                 "time": event.time,
                 "actor": event.actor,
-                "text": f"{self._chain}: {messages.said(event)}",
-            }
+            },
+            str(messages.said(event)),
         )
+
+    def post(self, message: Mapping[str, Any], text: str) -> None:
+        """Have a message posted with a line for people; returns at once."""
+        self._waiting.put({"service": self._chain, **message, "text": f"{self._chain}: {text}"})
         if self._thread is None:
             self._thread = threading.Thread(target=self._post_all, daemon=True)
             self._thread.start()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING, Any
 
 from headway.environment.checkout import described, find, is_name
@@ -20,6 +21,7 @@ from headway.environment.port import Environment, OutOfReachError
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
+    from headway.contract.evaluation import Evaluation
     from headway.contract.model import Model
     from headway.contract.pool import Pool
     from headway.environment.kubernetes import KubernetesApi
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from headway.ledger.store import LedgerStore
     from headway.release.driver.deployed_service import DeployedService
     from headway.release.driver.live_service import LiveService
+    from headway.release.evaluation.holdout import HoldoutSet
+    from headway.release.evaluator.asking import LabelledAnswers
     from headway.release.evidence.drained import DrainEvidence
     from headway.release.evidence.prometheus import PrometheusEndpoint
 
@@ -85,6 +89,13 @@ class ServicePlace:
         from headway.ledger.chain import Ledger
 
         return Ledger(self.store, self.chain, self.environment, self.actor, lambda: datetime.now(UTC))
+
+    def evaluations(self) -> "Ledger":
+        """The chain of what the serving versions answered after their promotions."""
+        from headway.ledger.chain import Ledger
+        from headway.release.evaluation.standing import evaluation_chain
+
+        return Ledger(self.store, evaluation_chain(self.chain), self.environment, self.actor, lambda: datetime.now(UTC))
 
     @property
     def runner(self) -> "StackRunner":
@@ -173,7 +184,7 @@ class ServicePlace:
             cluster=self.cluster,
             evidence=self._evidence(),
             service=service,
-            run=self._execute,
+            run=self.execute,
             samples=self._samples(model),
             compared_by=model.health.valued,
             requests_hint=self.port.requests_hint,
@@ -185,11 +196,21 @@ class ServicePlace:
             return None
         return self.port.request_samples(self.tenant, self.model, model.data.retention)
 
-    def _execute(self, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
+    def execute(self, pod: Mapping[str, Any], arguments: Sequence[str], seconds: float) -> str:
         """Python in the serving container of a pod. Raises OutOfReachError."""
         from headway.release.driver.golden_answers import CONTAINER
 
         return self.port.execute(pod, CONTAINER, arguments, seconds)
+
+    def ask_labelled(
+        self, release: str, evaluation: "Evaluation", holdout: "HoldoutSet", drawn: Sequence[int], chance: Random
+    ) -> "LabelledAnswers":
+        """What replicas of `release` answer to the drawn lines. Raises OutOfReachError."""
+        from headway.release.evaluator.asking import ask_lines
+
+        if self.cluster.simulated(release):
+            raise OutOfReachError("its replicas are simulated, and nobody can ask them")
+        return ask_lines(self.cluster.ready(release), self.execute, evaluation, holdout, drawn, chance)
 
     @property
     def scrape_seconds(self) -> float:

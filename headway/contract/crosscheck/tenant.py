@@ -114,6 +114,17 @@ def allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
             consequence="The tenant's identity reads below its own name only, so no replica could fetch the artifact",
             remedy=f"Store it below {RELATIVE}{tenant.name}/{model.name}/<version>/, or s3://<bucket>/{tenant.name}/",
         )
+    if model.evaluation and not _below(model.evaluation.holdout.uri, tenant.name):
+        yield problem(
+            "holdout-below-the-tenant",
+            "evaluation",
+            "holdout",
+            "uri",
+            value=model.evaluation.holdout.uri,
+            fact=f"{tenant.name} is not the first part of the prefix",
+            consequence="Who releases for the tenant reads below its own name only, so the labelled requests could not be fetched",
+            remedy=f"Store it below {RELATIVE}{tenant.name}/, or s3://<bucket>/{tenant.name}/",
+        )
     if model.batch and not _below(model.batch.store, tenant.name):
         yield problem(
             "batch-store-below-the-tenant",

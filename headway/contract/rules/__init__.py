@@ -7,7 +7,7 @@ only when every part is valid by itself.
 from collections.abc import Callable, Iterator
 
 from headway.contract.model_parts import ModelParts
-from headway.contract.rules import files, hardware, measuring, requests, serving
+from headway.contract.rules import evaluating, files, hardware, measuring, requests, serving
 from headway.problem import Problem
 
 
@@ -34,4 +34,6 @@ _RULES: tuple[Callable[[ModelParts], Iterator[Problem]], ...] = (
     serving.container_serves_files,
     serving.grpc_containers_speak_the_open_protocol,
     serving.batch_is_asked_by_http,
+    evaluating.labelled_requests_can_be_asked,
+    evaluating.labelled_requests_have_room,
 )

@@ -73,12 +73,12 @@ def compared(
     """Ask a replica of each version, for `seconds` each, what is not in `over` yet. Raises OutOfReachError when one
     cannot be asked."""
     names = json.dumps(sorted(over))
-    lines = _run(new, run, (_OF_THE_NEW, SCRIPTS_FOLDER, f"{seconds:g}", names, str(CHARACTERS_AT_MOST)), seconds)
+    lines = said_by_one(new, run, (_OF_THE_NEW, SCRIPTS_FOLDER, f"{seconds:g}", names, str(CHARACTERS_AT_MOST)), seconds)
     answered = {name: (outcome == "right", request) for name, outcome, request in lines if outcome != "silent"}
     if not answered:
         return LabelledComparison(names=(), pairs=0, only_new_right=0, only_stable_right=0)
     requests = json.dumps([request for _, request in answered.values()])
-    told = _run(stable, run, (_OF_THE_STABLE, SCRIPTS_FOLDER, f"{seconds:g}", requests), seconds)
+    told = said_by_one(stable, run, (_OF_THE_STABLE, SCRIPTS_FOLDER, f"{seconds:g}", requests), seconds)
     both = {name: outcome for name, outcome in told if outcome != "silent"}
     pairs = [(answered[name][0], outcome == "right") for name, outcome in both.items() if outcome != "invalid"]
     return LabelledComparison(
@@ -86,7 +86,8 @@ def compared(
     )
 
 
-def _run(pods: Sequence[Mapping[str, Any]], run: RunInPod, words: Sequence[str], seconds: float) -> list[Any]:
+def said_by_one(pods: Sequence[Mapping[str, Any]], run: RunInPod, words: Sequence[str], seconds: float) -> list[Any]:
+    """What a script said in the first of these pods, a JSON value a line. Raises OutOfReachError."""
     if not pods:
         raise OutOfReachError("a version has no replica that is ready to be asked")
     pod = min(pods, key=lambda pod: str(pod["metadata"]["name"]))

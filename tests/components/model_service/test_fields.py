@@ -27,6 +27,7 @@ MODEL_ELSEWHERE = {
     "artifact.files.size": "the fetcher checks it; a test of its own below, for it also sizes volumes",
     "batch.pool": "chooses the pool of the workers",
     "envelope.gpu[SharedGpu].share": "chooses the pool, whose nodes share their GPUs this way",
+    "evaluation": "`headway evaluate` reads it from the checkout",
     "health.engine_start": "start-up arithmetic refuses a budget that cannot hold it",
     "placement.isolation": "the contract's own check that share and isolation agree",
     "placement.pool": "chooses the pool: test_a_model_runs_on_the_pool_it_names",

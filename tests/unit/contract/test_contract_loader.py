@@ -152,6 +152,10 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ({"vision/defects": changed(DEFECTS, {"artifact/uri": "s3://example-models/assist/defects/1/"})}, "artifact-below-the-tenant"),
         ({"vision/defects": changed(DEFECTS, {"artifact/uri": "s3://example-models/assist/vision/1/"})}, "artifact-below-the-tenant"),
         ({"vision/defects": changed(DEFECTS, {"artifact/uri": "s3://vision/x/"})}, "artifact-below-the-tenant"),
+        (
+            {"vision/embeddings": changed(EMBEDDINGS, {"evaluation/holdout/uri": "artifacts://assist/holdout/1/"})},
+            "holdout-below-the-tenant",
+        ),
         ({"vision/defects": changed(DEFECTS, {"artifact/uri": "artifacts://teams/vision/defects/1/"})}, "artifact-below-the-tenant"),
         ({"vision/defects": changed(DEFECTS, {"degradation/fallback": {"model": "lite", "priorities": ["normal"]}})}, "fallback-exists"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/memory": "4Gi"})}, "fits-into-gpu-memory"),

@@ -1,0 +1,218 @@
+"""`headway evaluate`: asks what serves its labelled requests, and does what the contract says where its answers became worse.
+
+Without --watch it looks once. A version is taken back by a release of its own, which this command drives like `headway release start`; so run
+it where releases run, as the same identity.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from random import SystemRandom
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headway.cli.environment_choice import EnvironmentOption, to_write
+from headway.cli.listening_place import listening_place
+from headway.cli.output import Output, OutputOption
+from headway.cli.release_options import NotifyOption, ProjectOption, PrometheusOption
+from headway.cli.unanswered import plainly
+from headway.problem import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.contract.evaluation import Evaluation
+    from headway.release.driver.event_kinds import ReleaseOutcome
+    from headway.release.evaluation.decision import ServedVersion
+    from headway.release.evaluator.evaluator import Evaluator, LookResult
+    from headway.release.evaluator.serving import EvaluationPulse
+    from headway.release.service_place import ServicePlace
+
+_PAUSE_SECONDS = 60.0
+"""Longest between two looks of the loop: a contract or a release may be new."""
+_PATIENCE_SECONDS = 900.0
+"""Without a look that ended well, after which the loop calls itself stuck."""
+_WORST = (Exit.ROLLED_BACK, Exit.REFUSED, Exit.ENVIRONMENT, Exit.UNDER_WAY)
+
+
+def evaluate(
+    service: Annotated[
+        str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service; otherwise each whose contract has `evaluation`.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again whenever a round is due, until stopped.")] = False,
+    serve: Annotated[
+        str, typer.Option("--serve", metavar="ADDRESS:PORT", help="With --watch: answer /healthz and /metrics there.", show_default=False)
+    ] = "",
+    speed: Annotated[float, typer.Option("--speed", min=1, help="Sandbox only: how much faster minutes pass.")] = 1.0,
+    unguarded: Annotated[bool, typer.Option("--unguarded", help="Take back although no release guard watches.")] = False,
+    environment: EnvironmentOption = None,
+    project: ProjectOption = None,
+    prometheus: PrometheusOption = None,
+    output: OutputOption = Output.TEXT,
+    notify: NotifyOption = None,
+) -> None:
+    """Ask the serving version labelled requests; where its answers are proven to be worse, take it back or tell a person.
+
+    Exit codes: 0 nothing is proven; 5 it was taken back; 1 a person has to decide; 6 a release is under way, and nothing was asked.
+    """
+    from headway.cli.release_start import in_time
+
+    here = _places(service, to_write(environment, project), project, prometheus)
+    with plainly():
+        if speed != 1.0:
+            in_time(here[0], speed)
+        looking = Looking(here, speed=speed, guarded=not unguarded, output=output, notify=notify)
+        if watch:
+            looking.watch(serve, alone=service is not None)
+        codes = {looking.look(here[0]).code} if service else {looking.answered(each) for each in here}
+    raise typer.Exit(next((code for code in _WORST if code in codes), Exit.OK))
+
+
+def _places(service: str | None, environment: str, project: Path | None, prometheus: str | None) -> "tuple[ServicePlace, ...]":
+    """Services with an evaluation. Raises UserError where there is none."""
+    from headway.environment.checkout import find
+    from headway.release.service_place import place, places
+
+    if service:
+        return (place(service, environment, project, prometheus),)
+    found = tuple(each for each in places(find(project), environment) if each.contract().evaluation is not None)
+    if not found:
+        raise UserError(
+            f"No contract of {environment} says what its serving version is asked.",
+            "Nothing was asked.",
+            "Add `evaluation` to a contract (docs/reference/evaluation.md).",
+            Exit.USAGE,
+        )
+    return found
+
+
+class Looking:
+    """Looks at services by turns, and says what it found."""
+
+    def __init__(self, here: "Sequence[ServicePlace]", *, speed: float, guarded: bool, output: Output, notify: str | None) -> None:
+        self._here, self._speed, self._guarded, self._output, self._notify = here, speed, guarded, output, notify
+
+    def look(self, here: "ServicePlace") -> "LookResult":
+        """Once. Raises what a look raises, after whoever is to be told was told."""
+        result = self._evaluator(here).look()
+        self._say(here.chain, result)
+        if result.new and self._notify:
+            self._tell(here.chain, result, self._notify)
+        return result
+
+    def answered(self, here: "ServicePlace") -> Exit:
+        """How a look at one of several ended: one that nobody answers does not keep the others from theirs."""
+        try:
+            return self.look(here).code
+        except _failures() as failure:
+            self._fail(here.chain, failure)
+            return Exit.ENVIRONMENT
+
+    def watch(self, serve: str, *, alone: bool) -> None:
+        """Until the process is stopped. What does not answer is said, and asked again."""
+        from headway.release.evaluator.serving import EvaluationPulse, shown_at
+
+        if alone:
+            self._evaluator(self._here[0])  # a contract that asks nothing is refused before the loop begins
+        pulse, due = EvaluationPulse(time.monotonic, _PATIENCE_SECONDS), dict.fromkeys((each.chain for each in self._here), 0.0)
+        with shown_at(pulse, *listening_place(serve)) if serve else nullcontext():
+            while True:
+                for here in self._here:
+                    if time.monotonic() < due[here.chain]:
+                        continue
+                    try:
+                        due[here.chain] = self._turn(here, pulse)
+                    except _failures() as failure:
+                        pulse.failed()
+                        due[here.chain] = time.monotonic() + _PAUSE_SECONDS / self._speed
+                        self._fail(here.chain, failure)
+                time.sleep(max(0.2, min(due.values()) - time.monotonic()))
+
+    def _turn(self, here: "ServicePlace", pulse: "EvaluationPulse") -> float:
+        """One look of the loop; when the next is due."""
+        result = self.look(here)
+        pulse.looked(here.chain, result)
+        return time.monotonic() + min(_PAUSE_SECONDS / self._speed, result.wait)
+
+    def _evaluator(self, here: "ServicePlace") -> "Evaluator":
+        from datetime import UTC, datetime
+
+        from headway.release.evaluator.evaluator import Evaluator
+        from headway.release.evaluator.labelled_set import labelled_set
+
+        evaluation = _evaluation(here)
+        chance = SystemRandom()
+        return Evaluator(
+            rounds=here.evaluations(),
+            releases=here.ledger(),
+            evaluation=evaluation,
+            holdout=lambda: labelled_set(here.port, evaluation),
+            ask=lambda release, holdout, drawn: here.ask_labelled(release, evaluation, holdout, drawn, chance),
+            take_back=self._taker(here),
+            chance=chance,
+            now=lambda: datetime.now(UTC),
+            speed=self._speed,
+        )
+
+    def _taker(self, here: "ServicePlace") -> "Callable[[ServedVersion, str], ReleaseOutcome]":
+        def take_back(version: "ServedVersion", reason: str) -> "ReleaseOutcome":
+            from headway.cli.release_drive import drive, shown
+            from headway.cli.release_start import begun, commit_of
+            from headway.ledger.serving import released
+            from headway.release.driver.start import StartOptions
+            from headway.release.evaluator.way_back import way_back
+
+            model = way_back(released(here.store, here.chain, version.digest))
+            options = StartOptions(reason=reason, commit=commit_of(here.project), speed=self._speed)
+            with shown(self._output, here.chain, self._notify) as view:
+                under_way = begun(here, view, options, supersede=False, guarded=self._guarded, model=model)
+                outcome = drive(here, view, under_way).outcome
+            assert outcome is not None  # noqa: S101  driven to its end
+            return outcome
+
+        return take_back
+
+    def _say(self, chain: str, result: "LookResult") -> None:
+        from headway.release.evaluator.words import said
+
+        if self._output is Output.JSON:
+            print(json.dumps({"service": chain, **result.document()}), flush=True)
+        else:
+            print(f"{chain}: {said(result)}", flush=True)
+
+    def _fail(self, chain: str, failure: Exception) -> None:
+        if self._output is Output.JSON:
+            print(json.dumps({"service": chain, "look": "failed", "fact": str(failure)}), flush=True)
+        else:
+            print(f"{chain}: {failure}", file=sys.stderr, flush=True)
+
+    def _tell(self, chain: str, result: "LookResult", notify: str) -> None:
+        from headway.release.evaluator.words import said
+        from headway.release.notify import Webhook
+
+        hook = Webhook(notify, chain)
+        hook.post({"release": result.release, "status": result.look.value}, said(result))
+        if trouble := hook.close():
+            print(trouble, file=sys.stderr, flush=True)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a look may end with that says nothing of the version."""
+    from headway.environment.port import OutOfReachError
+    from headway.ledger.store import MissingStoreError, UnreachableError
+
+    return (OutOfReachError, UnreachableError, MissingStoreError, UserError)
+
+
+def _evaluation(here: "ServicePlace") -> "Evaluation":
+    evaluation = here.contract().evaluation
+    if evaluation is None:
+        raise UserError(
+            f"The contract of {here.chain} does not say what its serving version is asked.",
+            "Nothing was asked.",
+            "Add `evaluation` to it (docs/reference/evaluation.md).",
+            Exit.USAGE,
+        )
+    return evaluation

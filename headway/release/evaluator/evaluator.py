@@ -1,0 +1,219 @@
+"""One look at a service: what serves, whether a round is due, what it answered, and what follows; each written down before the next.
+
+Two loops harm nobody. An event has one writer, so of two rounds that were asked at once the second is dropped; and a way back is a
+release, which one runner drives.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum, unique
+from random import Random
+from typing import Any
+
+from headway.contract.evaluation import Evaluation
+from headway.ledger.chain import Ledger, LostError
+from headway.problem import Exit, UserError
+from headway.release.driver.event_kinds import ReleaseOutcome
+from headway.release.driver.rollout_state import ServiceState, fold
+from headway.release.evaluation.decision import ServedVersion, answer_to, sound_version
+from headway.release.evaluation.holdout import HoldoutSet, accepted_shares
+from headway.release.evaluation.standing import RIGHT, WRONG, EvaluationEvent, VersionStanding, evaluated
+from headway.release.evaluator.asking import LabelledAnswers
+
+
+@unique
+class EvaluationLook(StrEnum):
+    """What a look found or did."""
+
+    UNDER_WAY = "a release is under way"
+    """Means the gate judges; nothing was asked."""
+    WAITING = "no round is due"
+    ASKED = "asked"
+    """Means a round was written down, and nothing is proven."""
+    LOST = "loss proven"
+    """Means a person decides."""
+    BACK = "taken back"
+    """Means the version that is known as sound serves again."""
+    STAYED = "not taken back"
+    """Means the way back was tried and did not end with the sound version."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookResult:
+    """What a look found. `wait`: seconds until the next one is worth while."""
+
+    look: EvaluationLook
+    release: str
+    standing: VersionStanding | None = None
+    wait: float = 0.0
+    new: bool = False
+    """Whether a loss was proven by this very look."""
+
+    @property
+    def code(self) -> Exit:
+        """How a command ends that looked once."""
+        match self.look:
+            case EvaluationLook.UNDER_WAY:
+                return Exit.UNDER_WAY
+            case EvaluationLook.LOST | EvaluationLook.STAYED:
+                return Exit.REFUSED
+            case EvaluationLook.BACK:
+                return Exit.ROLLED_BACK
+            case _:
+                return Exit.OK
+
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        found: dict[str, Any] = {"look": self.look.value, "release": self.release, "next_seconds": self.wait}
+        return {**found, **(described(self.standing) if self.standing else {})}
+
+
+TakeBack = Callable[[ServedVersion, str], ReleaseOutcome]
+"""Releases that version again, for that reason, and stays until the release is over."""
+AskLines = Callable[[str, HoldoutSet, list[int]], LabelledAnswers]
+"""Asks the release the drawn lines. Raises OutOfReachError."""
+
+
+class Evaluator:
+    """Of one service. `rounds`: its chain of evaluations; `releases`: that of its releases. `speed`: for the sandbox, where times pass faster."""
+
+    def __init__(
+        self,
+        *,
+        rounds: Ledger,
+        releases: Ledger,
+        evaluation: Evaluation,
+        holdout: Callable[[], HoldoutSet],
+        ask: AskLines,
+        take_back: TakeBack,
+        chance: Random,
+        now: Callable[[], datetime],
+        speed: float = 1.0,
+    ) -> None:
+        self._rounds, self._releases, self._evaluation, self._holdout = rounds, releases, evaluation, holdout
+        self._ask, self._take_back, self._chance, self._now = ask, take_back, chance, now
+        self._every = timedelta(seconds=evaluation.every.seconds / speed)
+        self._accepted = accepted_shares(evaluation)
+
+    def look(self) -> LookResult:
+        """Once. Raises OutOfReachError, UserError, UnreachableError; what was written down stays."""
+        service = fold(self._releases.read())
+        release = _serving(self._rounds.chain, service)
+        self._settle(release)
+        standing = self._standing(release)
+        answer, running = standing.answer, service.running
+        if answer and answer.to and answer.due and (running is None or running.release == answer.to[0]):
+            return self._back(standing)
+        if running:
+            return LookResult(look=EvaluationLook.UNDER_WAY, release=release, standing=standing, wait=self._every.total_seconds())
+        if answer:
+            tried = answer.outcome and answer.outcome != ReleaseOutcome.PROMOTED
+            look = EvaluationLook.STAYED if tried else EvaluationLook.LOST
+            return LookResult(look=look, release=release, standing=standing, wait=self._every.total_seconds())
+        if (wait := self._until_due(standing)) > 0:
+            return LookResult(look=EvaluationLook.WAITING, release=release, standing=standing, wait=wait)
+        return self._round(service, standing)
+
+    def _round(self, service: ServiceState, standing: VersionStanding) -> LookResult:
+        holdout = self._holdout()
+        drawn = [self._chance.randrange(len(holdout.lines)) for _ in range(self._evaluation.requests)]
+        answers = self._ask(standing.release, holdout, drawn)
+        counted: dict[str, str] = dict.fromkeys(self._accepted, "")
+        for number, right in answers.right:
+            for name in holdout.streams(number, self._accepted):
+                counted[name] += RIGHT if right else WRONG
+        wrong = sorted({number + 1 for number, right in answers.right if not right})
+        try:
+            self._write(EvaluationEvent.ROUND, standing, {"answers": counted, "silent": answers.silent, "wrong_lines": wrong})
+        except LostError:  # another loop has asked meanwhile
+            self._rounds.read()
+        after = self._standing(standing.release)
+        wait = max(0.0, self._until_due(after))
+        if after.loss is None or after.answer:
+            return LookResult(look=EvaluationLook.ASKED, release=after.release, standing=after, wait=wait)
+        return self._proven(service, after)
+
+    def _proven(self, service: ServiceState, standing: VersionStanding) -> LookResult:
+        loss = standing.loss
+        assert loss is not None  # noqa: S101  asked by the caller
+        to = sound_version(evaluated(self._rounds.events), standing, served(service))
+        answer = answer_to(loss, self._evaluation.on_loss, to)
+        found = {"stream": loss.stream, "asked": loss.asked, "wrong": loss.wrong, "value": float(f"{loss.value:.6g}")}
+        body = {**found, "to": {"release": to.release, "digest": to.digest} if to and answer.to else None, "reason": answer.reason}
+        try:
+            self._write(EvaluationEvent.LOSS, standing, body)
+        except LostError:  # another loop has found it too
+            self._rounds.read()
+        return replace(self.look(), new=True)
+
+    def _settle(self, serving: str) -> None:
+        """Write down what became of a way back whose runner could not, or that a person's release made needless."""
+        for standing in evaluated(self._rounds.read()).standings.values():
+            answer = standing.answer
+            if answer and answer.to and answer.due and standing.release != serving:
+                outcome = ReleaseOutcome.PROMOTED.value if serving == answer.to[0] else "superseded"
+                with suppress(LostError):
+                    self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome, "serves": serving})
+
+    def _back(self, standing: VersionStanding) -> LookResult:
+        """Carry out what a proven loss asks for; a runner that takes over finds it here again."""
+        answer = standing.answer
+        assert answer is not None  # noqa: S101  asked by the caller
+        assert answer.to is not None  # noqa: S101  due
+        outcome = self._take_back(ServedVersion(*answer.to), answer.reason)
+        serving = _serving(self._rounds.chain, fold(self._releases.read()))
+        back = serving == answer.to[0]
+        try:
+            self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome.value, "serves": serving})
+        except LostError:
+            self._rounds.read()
+        look = EvaluationLook.BACK if back else EvaluationLook.STAYED
+        after = replace(standing, answer=replace(answer, outcome=outcome.value))
+        return LookResult(look=look, release=standing.release, standing=after, wait=self._every.total_seconds())
+
+    def _standing(self, release: str) -> VersionStanding:
+        return evaluated(self._rounds.read()).of(release, self._evaluation.holdout.sha256, self._accepted)
+
+    def _until_due(self, standing: VersionStanding) -> float:
+        if not standing.last:
+            return 0.0
+        return (datetime.fromisoformat(standing.last) + self._every - self._now()).total_seconds()
+
+    def _write(self, kind: EvaluationEvent, standing: VersionStanding, body: dict[str, Any]) -> None:
+        accepted = {name: stream.accepted for name, stream in standing.streams.items()}
+        head = {"release": standing.release, "holdout": standing.holdout, "accepted": accepted}
+        self._rounds.append(kind, {**head, **body})
+
+
+def _serving(chain: str, service: ServiceState) -> str:
+    if service.stable is None:
+        raise UserError(
+            f"The ledger does not know what serves {chain}.",
+            "There is nothing to evaluate.",
+            "Deploy the tenant's stack first; what it deploys becomes the first release.",
+            Exit.REFUSED,
+        )
+    return service.stable
+
+
+def served(service: ServiceState) -> tuple[ServedVersion, ...]:
+    """Every version that served all users, oldest first; one that served twice stands where it last did."""
+    names: list[str] = []
+    for rollout in service.past:
+        names += [rollout.stable, *([rollout.release] if rollout.outcome is ReleaseOutcome.PROMOTED else [])]
+    last = {name: place for place, name in enumerate(names)}
+    return tuple(ServedVersion(name, service.known[name]) for name in sorted(last, key=lambda name: last[name]))
+
+
+def described(standing: VersionStanding) -> dict[str, Any]:
+    """How a version stands, for programs and for the report."""
+    streams = {
+        name: {"asked": each.asked, "wrong": each.wrong, "accepted": each.accepted, "evidence": float(f"{each.value:.4g}")}
+        for name, each in standing.streams.items()
+    }
+    answer = standing.answer
+    follows = {"to": answer.to[0] if answer.to else None, "reason": answer.reason, "outcome": answer.outcome} if answer else None
+    whole = {"holdout": standing.holdout, "rounds": standing.rounds, "silent": standing.silent, "last": standing.last or None}
+    return {**whole, "evidence": float(f"{standing.value:.4g}"), "answers": streams, "loss": follows}

@@ -1,0 +1,196 @@
+"""After the promotion: a version that answers worse is taken back the way a release goes, or a person is told."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
+from headway.environment.port import OutOfReachError
+from headway.ledger.chain import verify
+from headway.problem import Exit
+from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
+from headway.release.evaluator.evaluator import EvaluationLook, LookResult
+from tests.evaluation_world import Bench, evaluation
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import CHAIN, Scene
+
+TENANTS = Path(__file__).parents[4] / "tenants"
+
+
+@pytest.fixture(scope="module")
+def contract() -> Model:
+    (found,) = load_tenant(TENANTS / "vision").contracts
+    return next(model for model in found.models if model.name == "defects")
+
+
+@pytest.fixture
+def bench(contract: Model) -> Bench:
+    return Bench(Scene.of(Shelf(), contract, mirror=None, weights=["10%"]))
+
+
+def rounds(bench: Bench, count: int) -> LookResult:
+    """So many rounds, or fewer where something follows."""
+    found = bench.evaluator().look()
+    for _ in range(count - 1):
+        if found.look is not EvaluationLook.ASKED:
+            break
+        bench.scene.world.clock += timedelta(minutes=10)
+        found = bench.evaluator().look()
+    return found
+
+
+def promoted(bench: Bench, *, known: bool = True) -> None:
+    """The new version serves; the old one is known as sound, or was never asked."""
+    if known:
+        assert rounds(bench, 3).look is EvaluationLook.ASKED
+    assert bench.scene.run().outcome is ReleaseOutcome.PROMOTED
+    bench.wrong[bench.scene.release] = lambda _: 0.3
+
+
+def test_a_sound_version_is_asked_at_its_rate_and_nothing_follows(bench: Bench):
+    first = bench.evaluator().look()
+    assert (first.look, first.wait, first.code) == (EvaluationLook.ASKED, 600.0, Exit.OK)
+    bench.scene.world.clock += timedelta(minutes=9)
+    early = bench.evaluator().look()
+    assert (early.look, early.wait, early.code) == (EvaluationLook.WAITING, 60.0, Exit.OK)
+    bench.scene.world.clock += timedelta(minutes=1)
+    last = rounds(bench, 50)
+    assert last.look is EvaluationLook.ASKED
+    assert last.standing
+    assert (last.standing.rounds, last.standing.streams["all"].asked) == (51, 51 * 40)
+    assert last.standing.known_sound
+
+
+def test_a_version_that_answers_worse_is_taken_back_to_the_sound_one(bench: Bench):
+    promoted(bench)
+    found = rounds(bench, 10)
+    assert (found.look, found.code) == (EvaluationLook.BACK, Exit.ROLLED_BACK)
+    service = bench.scene.service()
+    assert service.stable == bench.scene.stable
+    assert service.past[-1].release == bench.scene.stable
+    assert service.past[-1].body["reason"] == bench.begun[0]
+    assert "known as sound" in bench.begun[0]
+    assert bench.scene.world.routed[bench.scene.stable] == 100
+    assert rounds(bench, 3).look is EvaluationLook.ASKED
+    assert bench.asked[-3:] == [bench.scene.stable] * 3
+
+
+def test_the_way_back_gives_all_users_at_once_and_holds_nobody_back(bench: Bench):
+    promoted(bench)
+    bench.scene.world.done.clear()
+    rounds(bench, 10)
+    moved = [done for done in bench.scene.world.done if done.startswith("up")]
+    assert [*dict.fromkeys(moved)] == ["up stable=100 canary=0", "up stable=0 canary=100", "up stable=100"]
+
+
+def test_loss_in_a_slice_alone_is_found_and_named(bench: Bench):
+    bench.contract = evaluation(wrong="20%")
+    promoted(bench)
+    bench.wrong[bench.scene.release] = lambda night: 0.4 if night else 0.01
+    rounds(bench, 30)
+    assert "of slice night" in bench.begun[0]
+
+
+def test_where_the_contract_says_so_a_person_is_asked_and_nothing_moves(bench: Bench):
+    bench.contract = evaluation(on_loss="ask")
+    promoted(bench)
+    found = rounds(bench, 10)
+    assert (found.look, found.code) == (EvaluationLook.LOST, Exit.REFUSED)
+    assert found.standing
+    assert found.standing.answer
+    assert "its contract has a person decide" in found.standing.answer.reason
+    assert bench.begun == []
+    assert bench.scene.service().stable == bench.scene.release
+
+
+def test_a_version_that_was_never_asked_is_not_known_as_sound(bench: Bench):
+    promoted(bench, known=False)
+    found = rounds(bench, 10)
+    assert found.look is EvaluationLook.LOST
+    assert found.standing
+    assert found.standing.answer
+    assert "no version that served before is known as sound" in found.standing.answer.reason
+
+
+def test_a_version_that_lost_is_never_gone_back_to(bench: Bench):
+    promoted(bench)
+    rounds(bench, 10)
+    bench.wrong[bench.scene.stable] = lambda _: 0.3
+    bench.scene.world.clock += timedelta(minutes=10)
+    found = rounds(bench, 40)
+    assert found.look is EvaluationLook.LOST
+    assert bench.scene.service().stable == bench.scene.stable
+
+
+def test_while_a_release_is_under_way_nothing_is_asked(bench: Bench):
+    bench.scene.begin()
+    found = bench.evaluator().look()
+    assert (found.look, found.code, bench.asked) == (EvaluationLook.UNDER_WAY, Exit.UNDER_WAY, [])
+
+
+def test_a_version_that_cannot_be_asked_is_not_accused(bench: Bench):
+    bench.reachable = False
+    with pytest.raises(OutOfReachError):
+        bench.evaluator().look()
+    assert bench.rounds().read() == ()
+
+
+def test_a_runner_that_died_on_the_way_back_is_followed_by_the_next(bench: Bench):
+    promoted(bench)
+    bench.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        rounds(bench, 10)
+    assert bench.scene.service().running
+    bench.dies = False
+    assert bench.evaluator().look().look is EvaluationLook.BACK
+    assert bench.scene.service().stable == bench.scene.stable
+
+
+def test_a_way_back_that_ended_unseen_is_written_down_by_the_next(bench: Bench):
+    promoted(bench)
+    bench.dies = True
+    with pytest.raises(KeyboardInterrupt):
+        rounds(bench, 10)
+    bench.scene.driver("another").run()
+    bench.evaluator().look()
+    last = [event for event in bench.rounds().read() if event.kind == "taken-back"]
+    assert [(event.body["outcome"], event.body["serves"]) for event in last] == [("promoted", bench.scene.stable)]
+
+
+def test_a_way_back_that_failed_is_left_to_a_person(bench: Bench):
+    promoted(bench)
+    bench.scene.world.findings = ("no metric shows the stable version",)
+    found = rounds(bench, 10)
+    assert (found.look, found.code) == (EvaluationLook.STAYED, Exit.REFUSED)
+    assert bench.evaluator().look().look is EvaluationLook.STAYED
+    assert len(bench.begun) == 1
+
+
+def test_another_share_begins_the_evidence_anew(bench: Bench):
+    promoted(bench)
+    bench.contract = evaluation(wrong="40%", slices=[])
+    found = bench.evaluator().look()
+    assert found.standing
+    assert (found.look, found.standing.rounds) == (EvaluationLook.ASKED, 1)
+
+
+def test_rounds_lie_in_a_sound_chain_beside_that_of_the_releases(bench: Bench):
+    promoted(bench)
+    rounds(bench, 10)
+    assert verify(bench.scene.store, f"{CHAIN}/evaluation", "sandbox") == ()
+    assert verify(bench.scene.store, CHAIN, "sandbox") == ()
+    kinds = [event.kind for event in bench.rounds().read()]
+    assert kinds[-2:] == ["loss-proven", "taken-back"]
+    assert set(kinds[:-2]) == {"evaluated"}
+    assert {kind for kind in bench.scene.kinds() if kind not in set(EventKind)} == set()
+
+
+def test_of_two_loops_that_asked_at_once_one_round_counts(bench: Bench):
+    other = bench.evaluator()
+    bench.meanwhile = lambda: other.look()
+    found = bench.evaluator().look()
+    assert found.standing
+    assert len(bench.asked) == 2
+    assert (found.look, found.standing.rounds, len(bench.rounds().read())) == (EvaluationLook.ASKED, 1, 1)
