@@ -8,6 +8,8 @@ for anybody.
 
 import contextlib
 import json
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +32,7 @@ from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.release.driver.event_kinds import OperatorRequest
+    from headway.release.driver.rollout_state import ServiceState
     from headway.release.service_place import ServicePlace
 
 
@@ -160,7 +163,7 @@ def rollback(
     _reasoned(reason)
     here = place(service, to_write(environment, project), project, prometheus)
     rollout = running(here)
-    _ask(here, OperatorRequest.ROLLBACK, reason)
+    _ask(here, OperatorRequest.ROLLBACK, reason, partial(_can_go_back, here.chain))
     if rollout.was_exposed:
         with contextlib.suppress(OutOfReachError):  # the runner does it again, and looks
             here.cluster.patch(targets.back(rollout))
@@ -220,11 +223,22 @@ def _reasoned(reason: str) -> None:
         )
 
 
-def _ask(here: "ServicePlace", request: "OperatorRequest", reason: str) -> int:
+def _can_go_back(chain: str, service: "ServiceState") -> None:
+    rollout = service.running
+    if rollout is not None and rollout.replaced:
+        raise UserError(
+            f"Release {rollout.release} of {chain} has all traffic, and {rollout.stable}, the version before it, is being removed.",
+            "There is nothing to go back to at once; nothing was done.",
+            f"Let it end (`headway release resume {chain}`), then release the contract of before again.",
+            Exit.REFUSED,
+        )
+
+
+def _ask(here: "ServicePlace", request: "OperatorRequest", reason: str, refuse: "Callable[[ServiceState], None]" = lambda _: None) -> int:
     """Write it down; answers the number of the event."""
     from headway.release.driver.requests import ask
 
-    return len(ask(here.ledger(), request, reason))
+    return len(ask(here.ledger(), request, reason, refuse))
 
 
 for _read in (

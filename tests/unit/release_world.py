@@ -211,7 +211,7 @@ class Memory:
         self.led = self.led if split.led else None
         self._reaches_proxies()
 
-    def vouch(self, until: datetime | None, safe: str) -> None:
+    def vouch(self, until: datetime | None, safe: str, seen: str) -> None:
         self.refuse("vouch")
         self.vouched = until
 
@@ -246,7 +246,7 @@ class Memory:
             copies += part * route.copies
         share["stable"] += 1 - sum(share.values())  # the old arms had what is no arm of this split
         really = self.lag(rollout, share[ArmRole.CANARY])
-        share["stable"], share[ArmRole.CANARY] = share["stable"] + share[ArmRole.CANARY] - really, really
+        share["stable"], share[ArmRole.CANARY] = max(0.0, share["stable"] + share[ArmRole.CANARY] - really), really
         n = self.requests * (end - start) / 60.0
         raw = {arm: _document(counts(n * share[arm], errors=0.001, rng=rng)) for arm in ("stable", "baseline")}
         raw["canary"] = _document(counts(n * share[ArmRole.CANARY], self.shares, self.errors, rng))

@@ -93,8 +93,8 @@ class DeployedService:
     def patch(self, split: TrafficSplit) -> None:
         self.cluster.patch(split)
 
-    def vouch(self, until: datetime | None, safe: str) -> None:
-        self.cluster.vouch(until, safe)
+    def vouch(self, until: datetime | None, safe: str, seen: str) -> None:
+        self.cluster.vouch(until, safe, seen)
 
     def unready(self, split: TrafficSplit) -> Sequence[str]:
         return self.cluster.unready(split)

@@ -18,7 +18,7 @@ from headway.problem import Exit, UserError
 from headway.release.driver import actions
 from headway.release.driver.actions import DriverAction, next_action
 from headway.release.driver.clocks import refusal
-from headway.release.driver.event_kinds import EventKind
+from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.judge import carried_over, decided_by, gate_version
 from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
@@ -103,6 +103,7 @@ class ReleaseDriver:
             case actions.LearnHistory():
                 self._leased_run.write(EventKind.LEARNED, {"raw": dict(self._world.history(rollout, HISTORY_SECONDS))})
             case actions.IntendSplit(split):
+                self._watched(rollout, split)  # from the intention on, any update of the stack carries it out
                 self._leased_run.write(EventKind.INTENDED, {"division": split.document()})
             case actions.ApplyStack(split):
                 self._apply(rollout, split)
@@ -121,14 +122,14 @@ class ReleaseDriver:
             case actions.DrainTraffic():
                 self._drain(rollout)
             case actions.EndRelease(outcome, reason):
-                self._world.vouch(None, rollout.stable)
+                if outcome is ReleaseOutcome.PROMOTED or not rollout.unreconciled:  # else an update that hangs may still move it
+                    self._leased_run.unwatch(rollout)
                 body = {"outcome": outcome.value, "reason": reason, "reconciled": not rollout.unreconciled, "ticks": rollout.ticks}
                 self._leased_run.write(EventKind.ENDED, body)
 
     def _apply(self, rollout: RolloutState, split: TrafficSplit) -> None:
         began, refresh = self._world.now(), rollout.drifts > 0 or rollout.failing is not None
-        if rollout.failing is None and split.exposes:
-            self._leased_run.vouch(rollout)
+        self._watched(rollout, split)
         failures = 0
         while True:
             planned = self._world.preview(refresh=refresh)
@@ -155,6 +156,10 @@ class ReleaseDriver:
                 return
         reason = why(done) if not done.ok else "the live route did not take the weights that were asked for"
         self._leased_run.write(EventKind.FAILED, {"reason": reason, **described(done)})
+
+    def _watched(self, rollout: RolloutState, split: TrafficSplit) -> None:
+        if rollout.failing is None and split.exposes:
+            self._leased_run.vouch(rollout)
 
     def _await(self, rollout: RolloutState, split: TrafficSplit, at_most: float) -> None:
         began = datetime.fromisoformat(rollout.changed)

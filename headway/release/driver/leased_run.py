@@ -96,8 +96,23 @@ class LeasedRun:
             self._ledger.release(self._holder)
 
     def vouch(self, rollout: RolloutState) -> None:
-        """Say on the live route until when this release is watched. Raises OutOfReachError."""
-        self.world.vouch(self.world.now() + timedelta(seconds=float(rollout.body["unwatched_at_most"])), rollout.stable)
+        """Say on the live route until when this release is watched. Raises OutOfReachError, LostError."""
+        self._promise(rollout, timedelta(seconds=float(rollout.body["unwatched_at_most"])))
+
+    def unwatch(self, rollout: RolloutState) -> None:
+        """Say that nobody needs to watch any more. Raises OutOfReachError, LostError."""
+        self._promise(rollout, None)
+
+    def _promise(self, rollout: RolloutState, lasts: timedelta | None) -> None:
+        """A runner that stood still for long would otherwise speak for a release of somebody else. So the route is read
+        first, then the chain: whoever took over since has changed neither, or is respected."""
+        seen, before = self.world.route().version, self.service.count
+        with self._guard:
+            self._ledger.read()
+            self._catch_up()
+        if self.service.count != before:
+            raise LostError(f"somebody else acted on {self.chain}")
+        self.world.vouch(self.world.now() + lasts if lasts else None, rollout.stable, seen)
 
     def write(self, kind: EventKind, body: Mapping[str, Any]) -> None:
         with self._guard:

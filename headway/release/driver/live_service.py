@@ -3,7 +3,9 @@ the stack.
 
 The route is patched in the name of its owner, so that the stack finds its own object with other weights and nobody
 fights over fields (server-side apply, https://kubernetes.io/docs/reference/using-api/server-side-apply/#conflicts). The
-trap: an apply takes away what its manager no longer says; so it says everything that the object says now.
+trap: an apply takes away what its manager no longer says; so it says everything that the object says now. Who read it
+and then stood still must not undo what others did meanwhile: each change states the version that it is made of, and the
+server refuses it with 409 where there is a newer one (API conventions, "Concurrency Control and Consistency").
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -68,13 +70,14 @@ class LiveService:
             raise OutOfReachError(f"there is no route {self._model} in {self._tenant}")
         patch(self._api, live, split)
 
-    def vouch(self, until: datetime | None, safe: str) -> None:
+    def vouch(self, until: datetime | None, safe: str, seen: str) -> None:
         """Write on the route until when it is watched, by the cluster's clock, which the dead man's switch reads; None
-        takes that away. Raises OutOfReachError."""
+        takes that away. Raises OutOfReachError, also where the route is no longer the version `seen`."""
         if until:
             until -= timedelta(seconds=self.clock_offset().certain)
         text = until.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if until else None
-        body = {"metadata": {"annotations": {WATCHED_UNTIL: text, SAFE_RELEASE: safe if until else None}}}
+        notes = {WATCHED_UNTIL: text, SAFE_RELEASE: safe if until else None}
+        body = {"metadata": {"annotations": notes, "resourceVersion": seen}}
         self._api.request("PATCH", self._route_path(), {"fieldManager": RELEASE_FIELD_MANAGER}, body, "application/merge-patch+json")
 
     def clock_offset(self) -> ClockOffset:
@@ -164,6 +167,7 @@ def route_of(live: Mapping[str, Any]) -> LiveRoute:
         copies=Share.percent(round(float(percent))),
         led=(str(led["match"][0]["headers"][EXPERIMENT_HEADER]["exact"]), _key(led["route"][0])) if led else None,
         watched_until=promise(until),
+        version=str(live.get("metadata", {}).get("resourceVersion", "")),
     )
 
 
@@ -200,6 +204,7 @@ def applied(live: Mapping[str, Any], split: TrafficSplit) -> dict[str, Any]:
         "metadata": {
             "name": head["name"],
             "namespace": head["namespace"],
+            **({"resourceVersion": head["resourceVersion"]} if "resourceVersion" in head else {}),
             **({"labels": head["labels"]} if head.get("labels") else {}),
             **({"annotations": kept} if kept else {}),
         },

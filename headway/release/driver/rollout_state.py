@@ -109,6 +109,11 @@ class RolloutState:
         return self.exposed and self.failing is None and self.phase in ("preparing", "releasing")
 
     @property
+    def replaced(self) -> bool:
+        """Whether the old version is gone, or going: then there is nothing to go back to."""
+        return all(arm.release != self.stable for arm in self.split.arms)
+
+    @property
     def user_split(self) -> UserSplit | None:
         """How an A/B release divides users."""
         found = self.body.get("split")
@@ -260,7 +265,8 @@ def _told(rollout: RolloutState, event: Event) -> RolloutState:
             deployed = rollout.was_deployed or rollout.failing is None
             return replace(_divides(rollout, event.time), settled=True, changed=event.time, was_deployed=deployed)
         case EventKind.REFUSED | EventKind.FAILED:
-            given_up = replace(rollout, unreconciled=True) if rollout.failing else failing(str(event.kind), body["reason"])
+            kept = rollout.failing or rollout.replaced
+            given_up = replace(rollout, unreconciled=True) if kept else failing(str(event.kind), body["reason"])
             return replace(given_up, settled=True)
         case EventKind.READY:
             return replace(rollout, awaited=True)
@@ -317,7 +323,7 @@ def _asked(rollout: RolloutState, body: Mapping[str, Any], failing: Callable[[st
         case OperatorRequest.PROMOTE if rollout.decision and not rollout.failing:
             phase = {"releasing": "baking", "baking": "done"}.get(rollout.phase, rollout.phase)
             return replace(rollout, promote=reason, decision={**rollout.decision, "phase": phase})
-        case OperatorRequest.ROLLBACK:
+        case OperatorRequest.ROLLBACK if not rollout.replaced:
             return failing("asked", reason)
         case _:
             return rollout

@@ -34,6 +34,8 @@ class LiveRoute:
     """An experiment, and the key of the arm that its users are led to."""
     watched_until: datetime | None = field(default=None, compare=False)
     """What the last runner promised."""
+    version: str = field(default="", compare=False)
+    """Which writing of it was read."""
 
     def carries(self, split: TrafficSplit) -> bool:
         """Whether it is what `split` asks for. An arm that gets nothing may still be there: it is on its way out."""
@@ -102,9 +104,9 @@ class ServiceUnderRelease(Protocol):
         """Give the live route the weights and copies of `split`. Raises OutOfReachError."""
         ...
 
-    def vouch(self, until: datetime | None, safe: str) -> None:
-        """Let the live route say until when somebody watches it, and which arm is safe; None ends that. Raises
-        OutOfReachError."""
+    def vouch(self, until: datetime | None, safe: str, seen: str) -> None:
+        """Let the live route say until when somebody watches it, and which arm is safe; None ends that. Nothing is said
+        on a route that is no longer the version `seen`. Raises OutOfReachError."""
         ...
 
     def unready(self, split: TrafficSplit) -> Sequence[str]:

@@ -21,11 +21,10 @@ from headway.ledger import lease as leases
 from headway.ledger.chain import Ledger, LostError, proof, verify
 from headway.ledger.events import BOUND, UNBOUND, Event, digest, genesis, key, parse
 from headway.ledger.serving import ADOPTED, ENDED, INTENDED, STARTED, latest
-from headway.ledger.store import Written
 from headway.ledger.traffic_split import TrafficSplit
 from headway.problem import UserError
 from headway.release.driver.rollout_state import fold
-from tests.unit.release_kill import Shelf
+from tests.unit.ledger.bucket import Bucket
 from tests.unit.release_world import START
 
 CHAIN, ENVIRONMENT, OTHER = "vision/defects", "prod", "vision/embeddings"
@@ -48,30 +47,6 @@ splits = st.sampled_from([f"r{number}" for number in range(4)])
 
 def body(kind: str, release: str) -> dict[str, Any]:
     return BODIES.get(kind) or {"division": TrafficSplit.only(release, digest(release.encode())).document()}
-
-
-class Bucket(Shelf):
-    """Notes all that was ever written, for a hash names one content; a versioned one remembers it by key too."""
-
-    def __init__(self, *, versioned: bool) -> None:
-        super().__init__()
-        self.ever: dict[str, bytes] = {}
-        self.versions: dict[str, list[bytes]] = {}
-        self._versioned = versioned
-
-    def create(self, key: str, body: bytes) -> None:
-        super().create(key, body)
-        self.ever[digest(body)] = body
-        self.versions.setdefault(key, []).append(body)
-
-    def get(self, key: str, version: str = "") -> bytes | None:
-        return self.versions[key][int(version)] if version else super().get(key)
-
-    def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
-        if not self._versioned:
-            return super().written(prefix, after)
-        keys = sorted(key for key in self.versions if key.startswith(prefix) and key > after)
-        return tuple(Written(key, tuple(map(str, range(len(self.versions[key])))), key in self.objects) for key in keys)
 
 
 class Attacked(RuleBasedStateMachine):
@@ -114,10 +89,6 @@ class Attacked(RuleBasedStateMachine):
         with suppress(UserError, LostError):
             self.writers[who].acquire(str(who), timedelta(minutes=1))
 
-    def adversary_puts(self, name: str, content: bytes) -> None:
-        self.store.objects.pop(name, None)
-        self.store.create(name, content)
-
     @rule(at=numbers, number=numbers, after=st.integers(-3, 12), kind=kinds, release=splits)
     def adversary_forges(self, at: int, number: int, after: int, kind: str, release: str) -> None:
         """An event of any number under any number, that follows any event, or none."""
@@ -125,7 +96,7 @@ class Attacked(RuleBasedStateMachine):
         start = {-1: UNBOUND, -2: genesis(CHAIN, ENVIRONMENT), -3: genesis(OTHER, ENVIRONMENT)}.get(after, "f" * 64)
         previous = digest(before) if before else start
         made = Event(number=number, previous=previous, time=_TIME, actor="mallory", kind=kind, body=body(kind, release))
-        self.adversary_puts(key(CHAIN, at), made.stored())
+        self.store.put(key(CHAIN, at), made.stored())
 
     @rule(kind=kinds, release=splits, gap=st.integers(0, 2))
     def adversary_follows(self, kind: str, release: str, gap: int) -> None:
@@ -134,14 +105,14 @@ class Attacked(RuleBasedStateMachine):
         previous = digest(self.store.objects[keys[-1]]) if keys else UNBOUND
         number = len(keys) + 1 + gap
         made = Event(number=number, previous=previous, time=_TIME, actor="mallory", kind=kind, body=body(kind, release))
-        self.adversary_puts(key(CHAIN, number), made.stored())
+        self.store.put(key(CHAIN, number), made.stored())
 
     @rule(count=st.integers(1, 4))
     def adversary_copies_another_chain(self, count: int) -> None:
         for name in self.store.list(f"{CHAIN}/events/"):
             del self.store.objects[name]
         for number in range(1, count + 1):
-            self.adversary_puts(key(CHAIN, number), self.store.objects[key(OTHER, number)])
+            self.store.put(key(CHAIN, number), self.store.objects[key(OTHER, number)])
 
     @rule(number=numbers)
     def adversary_deletes(self, number: int) -> None:
@@ -151,14 +122,14 @@ class Attacked(RuleBasedStateMachine):
     def adversary_moves(self, number: int, to: int, chain: str) -> None:
         content = self.store.objects.get(key(chain, number))
         if content is not None:
-            self.adversary_puts(key(CHAIN, to), content)
+            self.store.put(key(CHAIN, to), content)
 
     @rule(
         content=st.sampled_from([b"", b"[]", b"{", b'{"body":NaN}', b"[" * 5000]),
         name=st.sampled_from(["00000002.json", "0", "zzz", "9/a"]),
     )
     def adversary_leaves_rubbish(self, content: bytes, name: str) -> None:
-        self.adversary_puts(f"{CHAIN}/events/{name}", content)
+        self.store.put(f"{CHAIN}/events/{name}", content)
 
     @precondition(lambda self: any("zzz" in name or "9/a" in name or name.endswith("/0") for name in self.store.objects))
     @rule()
@@ -176,7 +147,7 @@ class Attacked(RuleBasedStateMachine):
             previous = made[-1].hash
         content = bundle.bundled(made, number)
         assert content is not None
-        self.adversary_puts(bundle.key(CHAIN, number), content)
+        self.store.put(bundle.key(CHAIN, number), content)
 
     @rule(content=st.sampled_from([b"", b"[]", b"[" * 5000, b'{"count":1e999,"holder":"x","number":99,"renewed":"","seconds":1e9}']))
     def adversary_spoils_the_lease(self, content: bytes) -> None:

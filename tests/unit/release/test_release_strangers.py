@@ -160,6 +160,14 @@ def test_a_guard_of_a_tenant_that_is_not_there_guards_nobody_and_says_so() -> No
     release_guard._exists(Api(away=True), "visoin")  # type: ignore[arg-type]
 
 
+def test_who_would_go_back_to_a_version_that_is_being_removed_is_told(command: Command, tmp_path: Path, written: Path) -> None:
+    asked_with("noon", "somebody", written, tmp_path)
+    before = sorted((tmp_path / "ledger").rglob("*"))
+    found = refusal(command("rollback", CHAIN, "--reason", "lunch"))
+    assert found.exit is Exit.REFUSED and "is being removed" in found.fact
+    assert sorted((tmp_path / "ledger").rglob("*")) == before
+
+
 ODD = "50 % [bold]off[/bold] [/x]\x1b[31m\nand <b>more</b>"
 
 

@@ -81,9 +81,10 @@ def test_a_patch_changes_weights_and_copies_and_says_everything_else_as_it_was()
     assert body["metadata"] == {
         "name": "defects",
         "namespace": "vision",
+        "resourceVersion": "7",
         "labels": {"platform.io/model": "defects"},
         "annotations": {"owner": "vision"},
-    }, "neither the server's fields nor those of another owner"
+    }, "neither the server's fields nor those of another owner, and refused where somebody changed it meanwhile"
 
 
 def test_a_patch_gives_every_protocol_the_same_weights_and_leaves_each_its_port() -> None:

@@ -100,7 +100,7 @@ def test_a_prometheus_that_does_not_answer_says_no_time() -> None:
 def test_until_when_a_release_is_watched_is_said_in_the_clusters_time(ahead: float) -> None:
     patched: list[dict[str, Any]] = []
     with servers(ahead, patched) as (api, _):
-        LiveService(api, "vision", "defects").vouch(SERVER + timedelta(seconds=ahead) + timedelta(minutes=10), "rsafe")
+        LiveService(api, "vision", "defects").vouch(SERVER + timedelta(seconds=ahead) + timedelta(minutes=10), "rsafe", "7")
     (notes,) = [body["metadata"]["annotations"] for body in patched]
     until = datetime.fromisoformat(notes["platform.io/watched-until"])
     assert abs(until - (SERVER + timedelta(minutes=10))) <= timedelta(seconds=1)

@@ -1,0 +1,46 @@
+"""Who read the live route and then stood still undoes nothing that others did to it meanwhile: a real API server refuses."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from headway.environment.kubernetes import KubernetesApi
+from headway.environment.port import OutOfReachError
+from headway.ledger.traffic_split import TrafficSplit
+from headway.release.driver.live_service import ROUTES, LiveService, patch
+from tests.cluster.conftest import ControlPlane
+from tests.cluster.definitions import define
+from tests.unit.release.town import rendered
+
+SAFE = TrafficSplit.only("r1")
+ROUTE: dict[str, Any] = {
+    "apiVersion": "networking.istio.io/v1",
+    "kind": "VirtualService",
+    "metadata": {"name": "defects", "namespace": "default", "labels": {"platform.io/model": "defects"}},
+    "spec": {"hosts": ["defects"], **rendered(SAFE)},
+}
+CHANGES: dict[str, Callable[[KubernetesApi, LiveService, dict[str, Any]], None]] = {
+    "weights": lambda api, _, live: patch(api, live, SAFE),
+    "word of the watch": lambda _, service, live: service.vouch(None, "r1", live["metadata"]["resourceVersion"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
+def test_a_change_that_was_made_of_an_older_route_is_refused(
+    control_plane: ControlPlane, change: Callable[[KubernetesApi, LiveService, dict[str, Any]], None]
+) -> None:
+    define(control_plane, "istio")
+    api = KubernetesApi(str(control_plane.kubeconfig))
+    service, path = LiveService(api, "default", "defects"), f"{ROUTES.format('default')}/defects"
+    api.request("PATCH", path, {"fieldManager": "stack", "force": "true"}, ROUTE, "application/apply-patch+yaml")
+    live = api.get(path)
+    assert live is not None
+    change(api, service, live)
+    another = {"metadata": {"labels": {"somebody": "else"}}}
+    api.request("PATCH", path, {"fieldManager": "another"}, another, "application/merge-patch+json")
+    with pytest.raises(OutOfReachError, match="HTTP 409"):
+        change(api, service, live)
+    newest = api.get(path)
+    assert newest is not None and newest["metadata"]["labels"].get("somebody") == "else"
+    api.request("DELETE", path)
