@@ -36,4 +36,4 @@ def answer_to(loss: ProvenLoss, on_loss: OnLoss, to: ServedVersion | None) -> Lo
 def found(loss: ProvenLoss) -> str:
     """What was found, in words."""
     where = "labelled answers" if loss.stream == ALL else f"labelled answers of slice {loss.stream}"
-    return f"{loss.wrong} of {loss.asked} {where} were wrong, and {loss.accepted:.3g} of them may be"
+    return f"{loss.wrong} of {loss.asked} {where} were wrong, and {loss.accepted * 100:.3g} % may be"

@@ -59,6 +59,20 @@ def observed(evidence: LifelongEvidence, factors: Floats) -> LifelongEvidence:
     return LifelongEvidence(wealth=wealth, cash=evidence.cash - put, observations=evidence.observations + 1)
 
 
+def observed_all(evidence: LifelongEvidence, factors: Floats) -> LifelongEvidence:
+    """After several observations of one stream, which are the first axis of `factors`: as `observed` one after the other, in one step.
+
+    What was put in before observation i is multiplied by the factors from i on.
+    """
+    count = len(factors)
+    if not count:
+        return evidence
+    put = np.asarray([stake(evidence.observations + 1 + number) for number in range(count)])
+    onwards = np.cumprod(factors[::-1], axis=0)[::-1]
+    wealth = evidence.wealth * onwards[0] + (put[:, None] / factors.shape[-1] * onwards).sum(axis=0)
+    return LifelongEvidence(wealth=wealth, cash=evidence.cash - float(put.sum()), observations=evidence.observations + count)
+
+
 def together(parts: "tuple[LifelongEvidence, ...]") -> Floats:
     """The e-value of several streams at one budget: their mean, however they depend on one another."""
     return np.mean([part.value for part in parts], axis=0)

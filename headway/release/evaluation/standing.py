@@ -12,7 +12,7 @@ from typing import Any
 
 from headway.contract.evaluation import ALL
 from headway.ledger.events import Event, unreadable
-from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed, together
+from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed_all, together
 from headway.release.evaluation.loss import BETS, loss_factors
 
 
@@ -50,9 +50,8 @@ class AnswerStream:
 
     def after(self, answers: str) -> "AnswerStream":
         """With one more round's answers, each `WRONG` or `RIGHT`."""
-        evidence = self.evidence
-        for answer in answers:
-            evidence = observed(evidence, loss_factors(int(answer), self.accepted))
+        lost = [int(answer) for answer in answers]
+        evidence = observed_all(self.evidence, loss_factors(lost, self.accepted)) if lost else self.evidence
         return replace(self, evidence=evidence, asked=self.asked + len(answers), wrong=self.wrong + answers.count(WRONG))
 
     @property
@@ -144,9 +143,10 @@ class EvaluationHistory:
         return max(own, key=lambda each: each.last, default=None)
 
 
-def evaluated(events: Iterable[Event]) -> EvaluationHistory:
-    """Everything that the chain says. Raises UserError for an event of a newer Headway."""
-    standings: dict[tuple[str, ...], VersionStanding] = {}
+def evaluated(events: Iterable[Event], start: EvaluationHistory | None = None) -> EvaluationHistory:
+    """Everything that the chain says, after `events`, which follow those that `start` has seen. Raises UserError for an event of a newer
+    Headway."""
+    standings = dict(start.standings) if start else {}
     for event in events:
         try:
             key = _key(event.body["release"], event.body["holdout"], event.body["accepted"])

@@ -19,7 +19,7 @@ from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.release.driver.rollout_state import ServiceState, fold
 from headway.release.evaluation.decision import ServedVersion, answer_to, sound_version
 from headway.release.evaluation.holdout import HoldoutSet, accepted_shares
-from headway.release.evaluation.standing import RIGHT, WRONG, EvaluationEvent, VersionStanding, evaluated
+from headway.release.evaluation.standing import RIGHT, WRONG, EvaluationEvent, EvaluationHistory, VersionStanding, evaluated
 from headway.release.evaluator.asking import LabelledAnswers
 
 
@@ -96,6 +96,7 @@ class Evaluator:
         self._ask, self._take_back, self._chance, self._now = ask, take_back, chance, now
         self._every = timedelta(seconds=evaluation.every.seconds / speed)
         self._accepted = accepted_shares(evaluation)
+        self._history, self._seen = EvaluationHistory(), 0
 
     def look(self) -> LookResult:
         """Once. Raises OutOfReachError, UserError, UnreachableError; what was written down stays."""
@@ -125,10 +126,8 @@ class Evaluator:
             for name in holdout.streams(number, self._accepted):
                 counted[name] += RIGHT if right else WRONG
         wrong = sorted({number + 1 for number, right in answers.right if not right})
-        try:
+        with suppress(LostError):  # another loop has asked meanwhile
             self._write(EvaluationEvent.ROUND, standing, {"answers": counted, "silent": answers.silent, "wrong_lines": wrong})
-        except LostError:  # another loop has asked meanwhile
-            self._rounds.read()
         after = self._standing(standing.release)
         wait = max(0.0, self._until_due(after))
         if after.loss is None or after.answer:
@@ -138,19 +137,17 @@ class Evaluator:
     def _proven(self, service: ServiceState, standing: VersionStanding) -> LookResult:
         loss = standing.loss
         assert loss is not None  # noqa: S101  asked by the caller
-        to = sound_version(evaluated(self._rounds.events), standing, served(service))
+        to = sound_version(self._read(), standing, served(service))
         answer = answer_to(loss, self._evaluation.on_loss, to)
         found = {"stream": loss.stream, "asked": loss.asked, "wrong": loss.wrong, "value": float(f"{loss.value:.6g}")}
         body = {**found, "to": {"release": to.release, "digest": to.digest} if to and answer.to else None, "reason": answer.reason}
-        try:
+        with suppress(LostError):  # another loop has found it too
             self._write(EvaluationEvent.LOSS, standing, body)
-        except LostError:  # another loop has found it too
-            self._rounds.read()
         return replace(self.look(), new=True)
 
     def _settle(self, serving: str) -> None:
         """Write down what became of a way back whose runner could not, or that a person's release made needless."""
-        for standing in evaluated(self._rounds.read()).standings.values():
+        for standing in self._read().standings.values():
             answer = standing.answer
             if answer and answer.to and answer.due and standing.release != serving:
                 outcome = ReleaseOutcome.PROMOTED.value if serving == answer.to[0] else "superseded"
@@ -165,16 +162,20 @@ class Evaluator:
         outcome = self._take_back(ServedVersion(*answer.to), answer.reason)
         serving = _serving(self._rounds.chain, fold(self._releases.read()))
         back = serving == answer.to[0]
-        try:
+        with suppress(LostError):
             self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome.value, "serves": serving})
-        except LostError:
-            self._rounds.read()
         look = EvaluationLook.BACK if back else EvaluationLook.STAYED
         after = replace(standing, answer=replace(answer, outcome=outcome.value))
         return LookResult(look=look, release=standing.release, standing=after, wait=self._every.total_seconds())
 
+    def _read(self) -> EvaluationHistory:
+        """What the chain says now; what was read before is not made again."""
+        events = self._rounds.read()
+        self._history, self._seen = evaluated(events[self._seen :], self._history), len(events)
+        return self._history
+
     def _standing(self, release: str) -> VersionStanding:
-        return evaluated(self._rounds.read()).of(release, self._evaluation.holdout.sha256, self._accepted)
+        return self._read().of(release, self._evaluation.holdout.sha256, self._accepted)
 
     def _until_due(self, standing: VersionStanding) -> float:
         if not standing.last:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.release.evaluation.drift import BETS, conformal_p, drift_factors
-from headway.release.evaluation.lifelong import begun, observed, stake, together
+from headway.release.evaluation.lifelong import begun, observed, observed_all, stake, together
 from headway.release.evaluation.loss import BETS as LOSS_BETS
 from headway.release.evaluation.loss import loss_factors
 
@@ -32,6 +32,19 @@ def test_wealth_is_neither_made_nor_lost_by_bets_that_win_nothing(factors):
         evidence = observed(evidence, np.full(3, factor))
     assert evidence.value >= 0
     assert evidence.observations == 2 * len(factors)
+
+
+@given(st.lists(st.booleans(), max_size=60), st.lists(st.booleans(), max_size=60))
+def test_a_round_of_observations_is_worth_as_much_as_each_by_itself(before, after):
+    one = begun(LOSS_BETS)
+    for lost in (*before, *after):
+        one = observed(one, loss_factors(float(lost), 0.03))
+    many = begun(LOSS_BETS)
+    for lost in (before, after):
+        many = observed_all(many, loss_factors(np.asarray(lost, dtype=float), 0.03))
+    assert many.observations == one.observations
+    assert many.cash == pytest.approx(one.cash)
+    assert many.wealth == pytest.approx(one.wealth)
 
 
 @given(wrong=SHARES, accepted=st.floats(0.001, 0.9))
