@@ -29,6 +29,7 @@ OPSET, IR = 17, 9
 SEED = 20261121
 
 HEALTHY = {
+    "confused_below": 0.0,
     "crash_at_rows": 0,
     "dead_after_requests": 0,
     "error_share": 0.0,
