@@ -103,7 +103,7 @@ class Operated:
             here = self.plane.list(kind, api_version=api_version, namespace=MONITORING_NAMESPACE)
             return next((each for each in here if each["metadata"]["name"] == name), None)
 
-        return eventually(found, within=60)
+        return eventually(found, within=120)
 
     def prometheus(self) -> dict[str, Any]:
         secret = self.made("Secret", f"prometheus-{NAMES['Prometheus']}")
