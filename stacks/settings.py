@@ -11,10 +11,9 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pulumi
-import yaml
 from pulumi.runtime import config as pulumi_config
 from pydantic import ValidationError
 
@@ -22,6 +21,7 @@ from components.identity import Binding
 from components.naming import cluster_name
 from components.storage.registry import CACHE_LIMIT, cache_prefix
 from components.versions import CACHED_REGISTRIES
+from headway.bounded_yaml import bounded_yaml
 from headway.contract.part import Name, Part
 from headway.contract.pool import Pool, SystemPool
 from headway.problem import Problem, problem
@@ -266,7 +266,18 @@ def _shared(environment: str, layer: str, folder: Path) -> dict[str, Any]:
 
 
 def config_of(folder: Path, environment: str, layer: str) -> dict[str, Any]:
-    """What a layer's stack file says below `config`; nothing where there is none."""
+    """What a layer's stack file says below `config`; nothing where there is none. Raises SettingsError for a file that cannot be read."""
     path = folder / f"Pulumi.{environment}-{layer}.yaml"
-    read: Any = yaml.load(path.read_text(), Loader=yaml.CSafeLoader) if path.exists() else None
-    return (read or {}).get("config") or {}
+    if not path.exists():
+        return {}
+    try:
+        found = (bounded_yaml(path.read_bytes()) or {}).get("config") or {}
+        if not isinstance(found, dict):
+            raise ValueError("its `config` is no mapping")
+    except (ValueError, AttributeError) as odd:
+        remedy = "Write `config:` with the sections of this layer, as stacks/sections.py describes them"
+        unread = problem(
+            "stack-file-readable", fact=f"it cannot be read: {odd}", consequence="Nothing of this layer is known", remedy=remedy
+        )
+        raise SettingsError(path.name, [unread]) from None
+    return cast(dict[str, Any], found)

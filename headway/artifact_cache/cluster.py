@@ -15,7 +15,7 @@ from headway.wire import ARTIFACT_CACHE_AUDIENCE, FETCH_SETTINGS, PART_OF, POOL
 CONFIGURATIONS = f"app.kubernetes.io/component=configuration,app.kubernetes.io/part-of={PART_OF}"
 WATCH_SECONDS = 300
 LIST_SECONDS = 60.0
-PAGE = 20
+PAGE, MOST_PAGES = 20, 5000
 LARGEST_SETTINGS = 1 << 19
 """Characters; an artifact has at most 512 files of some 400, and a tenant may have many ConfigMaps of 1 MiB."""
 CLIENT = ApiClient(
@@ -25,6 +25,9 @@ CLIENT = ApiClient(
 )
 _CONFIG_MAPS = "/api/v1/configmaps"
 _REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
+
+ODD = (AttributeError, LookupError, TypeError)
+"""What code of ours raises for an answer of another shape than the API's; the loop goes on."""
 
 Told = Callable[[Mapping[tuple[str, str], Mapping[str, Any]]], None]
 """Hears all configurations by namespace and name, whenever one has changed."""
@@ -54,12 +57,14 @@ class ArtifactCluster:
                 told(dict(known))
         except OutOfReachError as failure:
             raise OSError(f"the API server does not answer: {failure}") from failure
+        except ODD as odd:
+            raise OSError(f"the API server answers what it never says ({type(odd).__name__}: {odd})") from odd
 
     def _listed(self, chosen: Mapping[str, str]) -> "tuple[dict[tuple[str, str], Mapping[str, Any]], str]":
         """All configurations, and the version as of which; all pages of a list are of one version."""
         known: dict[tuple[str, str], Mapping[str, Any]] = {}
         after = ""
-        while True:
+        for _ in range(MOST_PAGES):
             query = {**chosen, "limit": str(PAGE), **({"continue": after} if after else {})}
             answer = self._api.answer("GET", _CONFIG_MAPS, query, seconds=LIST_SECONDS)
             if not answer.ok:
@@ -69,6 +74,7 @@ class ArtifactCluster:
             after = listed["metadata"].get("continue") or ""
             if not after:
                 return known, listed["metadata"]["resourceVersion"]
+        raise OutOfReachError("a list without end")
 
     def user_of(self, token: str) -> str | None:
         """The user that a token was issued to, for this audience; None for no valid token. Raises OSError."""
@@ -77,13 +83,16 @@ class ArtifactCluster:
             answer = self._api.answer(
                 "POST", _REVIEWS, body={"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": spec}
             )
+            if not answer.ok:
+                raise OutOfReachError(answer.message)
+            status = answer.document.get("status", {})
+            audiences = status.get("audiences") or []
+            valid = status.get("authenticated") is True and isinstance(audiences, list) and ARTIFACT_CACHE_AUDIENCE in audiences
+            return str(status["user"]["username"]) if valid else None
         except OutOfReachError as failure:
             raise OSError(f"the API server does not answer: {failure}") from None
-        if not answer.ok:
-            raise OSError(f"the API server does not answer: {answer.message}")
-        status = answer.document.get("status", {})
-        valid = status.get("authenticated") and ARTIFACT_CACHE_AUDIENCE in (status.get("audiences") or ())
-        return str(status["user"]["username"]) if valid else None
+        except ODD as odd:
+            raise OSError(f"the API server answers what it never says ({type(odd).__name__}: {odd})") from None
 
 
 def _name(each: Mapping[str, Any]) -> tuple[str, str]:

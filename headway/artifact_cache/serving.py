@@ -18,12 +18,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headway.artifact_cache.callers import BusyError, Callers
 from headway.artifact_cache.store import ArtifactStore
-from headway.listening import listening, pages
+from headway.listening import IDLE_SECONDS, listening, pages
 from headway.wire import ARTIFACTS_PATH
 
 _NAME = "headway_artifact_cache"
-IDLE_SECONDS = 30.0
-"""A caller that takes nothing for so long is cut off."""
 
 
 @dataclass

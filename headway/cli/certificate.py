@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-import yaml
 
+from headway.bounded_yaml import bounded_yaml
 from headway.cli.environment_choice import EnvironmentOption, named
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
@@ -91,9 +91,8 @@ def _wanted(environment: str, project: Path | None) -> list[str]:
 
 def _hosts(file: Path) -> list[str]:
     try:
-        read: Any = yaml.load(file.read_bytes(), Loader=yaml.CSafeLoader)
-        hosts = read["config"]["headway:gateway"]["hosts"]
-    except (yaml.YAMLError, KeyError, TypeError):
+        hosts: Any = bounded_yaml(file.read_bytes())["config"]["headway:gateway"]["hosts"]
+    except (ValueError, LookupError, TypeError):
         hosts = None
     if not isinstance(hosts, list) or not all(isinstance(each, str) for each in hosts):
         raise UserError(

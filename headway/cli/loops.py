@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
+from headway.bounded_yaml import bounded_yaml
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
@@ -99,10 +99,13 @@ def place_of(project: Path, environment: str) -> tuple[str, bool]:
 def with_image(text: str, image: str, file: str) -> str:
     """A platform stack file with `image` for its loops, and every other character as it was. Raises UserError where it has no such line."""
     changed = _SECTION.sub(lambda found: f"{found['before']}{image}", text, count=1)
-    wanted = yaml.load(text, Loader=yaml.CSafeLoader)
-    if "headway:loops" in (wanted or {}).get("config", {}):
+    try:
+        wanted = bounded_yaml(text)
         wanted["config"]["headway:loops"]["image"] = image
-    if changed == text or yaml.load(changed, Loader=yaml.CSafeLoader) != wanted:
+        done = changed != text and bounded_yaml(changed) == wanted
+    except (ValueError, LookupError, TypeError):
+        done = False
+    if not done:
         raise UserError(
             f"{file} has no line `image:` below `headway:loops:` that could be changed.",
             "The image is in the registry; the file is as it was.",

@@ -209,7 +209,10 @@ class Share(Quantity):
 
     @classmethod
     def percent(cls, number: int) -> "Share":
-        """So many hundredths of the whole: what ledgers and meshes carry."""
+        """So many hundredths of the whole: what ledgers and meshes carry. Raises TypeError for what is no whole number: a text, of which a
+        ledger may hold any, would be repeated ten thousand times."""
+        if type(number) is not int:
+            raise TypeError(f"a {type(number).__name__} is no whole percentage")
         return cls(number * cls.WHOLE // 100)
 
     @property

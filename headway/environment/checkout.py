@@ -2,8 +2,8 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
+from headway.bounded_yaml import bounded_yaml
 from headway.problem import Exit, UserError
 
 ENVIRONMENT_VARIABLE = "HEADWAY_ENVIRONMENT"
@@ -58,13 +58,10 @@ def described(project: Path, environment: str) -> Path:
 
 def region_of(project: Path, environment: str) -> str:
     """Where the environment is, as its cluster's file says. Raises UserError where that says nothing."""
-    import yaml
-
     file = described(project, environment)
     try:
-        read: Any = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.CSafeLoader)
-        return str(read["config"]["headway:account"]["region"])
-    except (yaml.YAMLError, KeyError, TypeError):
+        return str(bounded_yaml(file.read_bytes())["config"]["headway:account"]["region"])
+    except (ValueError, LookupError, TypeError):
         raise UserError(
             f"{file.name} names no region.", "Nothing was done.", "Write headway:account with id and region below config.", Exit.USAGE
         ) from None

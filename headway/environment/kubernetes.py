@@ -15,23 +15,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
-from headway.bounded_json import bounded_json
+from headway.environment.api_answer import LARGEST_EVENT, ApiAnswer, Object, event_of, page_of, within
 from headway.environment.clock import ClockOffset
 from headway.environment.port import OutOfReachError
 from headway.problem import Exit, UserError
 from headway.wire import RELEASE_FIELD_MANAGER
 
 TIMEOUT_SECONDS = 5.0
-LARGEST_EVENT = 16 << 20
 PAGE = 500
 """Objects that a list gives at once, as kubectl asks for them; the rest by its `continue` (Kubernetes API concepts)."""
+MOST_OBJECTS = 500_000
+"""Of a list. Clusters have at most 150,000 pods (Kubernetes documentation, "Considerations for large clusters")."""
 LARGEST_ANSWER = 256 << 20
 """Bytes. What tenants write is in lists, and an object has up to 1.5 MiB; whoever asks in little memory says less."""
-_DEEPEST = 200
-"""A definition of a kind nests some 60 levels deep."""
 JSON, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = (
     "application/json",
     "application/merge-patch+json",
@@ -44,8 +43,6 @@ _REFUSED = (401, 403)
 _READY = "/readyz"
 """May be asked by whoever can connect, whatever roles say (`--authorization-always-allow-paths`)."""
 _LOADING = threading.Lock()
-
-Object = dict[str, Any]
 
 
 class UnusableKubeconfigError(OutOfReachError):
@@ -70,41 +67,6 @@ RELEASE_CLIENT = ApiClient(
     if_refused="The release cannot be carried out with these rights; traffic stays where it is.",
     remedy="Use an identity that may read the tenant's namespace and patch its VirtualServices.",
 )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ApiAnswer:
-    """One answer of an API server."""
-
-    status: int
-    content: bytes
-    date: str | None = None
-    kind: str | None = None
-    """The media type."""
-
-    @property
-    def ok(self) -> bool:
-        """False also for a redirect, which nobody follows."""
-        return self.status < 300
-
-    @property
-    def document(self) -> Object:
-        """Raises OutOfReachError where it is no object of JSON: something else than an API server answered."""
-        try:
-            found = bounded_json(self.content, len(self.content), _DEEPEST)
-        except ValueError as odd:
-            raise OutOfReachError(f"an answer that cannot be read: {odd}") from None
-        if not isinstance(found, dict):
-            raise OutOfReachError("an answer that is no object")
-        return cast(Object, found)
-
-    @property
-    def message(self) -> str:
-        """What the server said of a request that it did not carry out."""
-        try:
-            return str(self.document["message"])
-        except (OutOfReachError, KeyError):
-            return f"HTTP {self.status}"
 
 
 class KubernetesApi:
@@ -144,14 +106,18 @@ class KubernetesApi:
         """Objects of a list, `page` of them in memory at once, and a page of at most `largest` bytes. `until`, by
         `time.monotonic`, the last is there. Raises OutOfReachError, UserError."""
         after: str | None = None
+        seen = 0
         while after != "":
+            if seen > MOST_OBJECTS:
+                raise OutOfReachError(f"a list of more than {MOST_OBJECTS} objects")
             left = until - time.monotonic()
             if left <= 0:
                 raise OutOfReachError("the time for this list is over")
             query = {"limit": str(page), **({"continue": after} if after else {})}
             found = self.request("GET", path, query, seconds=min(left, TIMEOUT_SECONDS), largest=largest) or {}
-            yield from found.get("items") or ()
-            after = (found.get("metadata") or {}).get("continue") or ""
+            items, after = page_of(found)
+            seen += max(page, len(items))
+            yield from items
 
     def request(
         self,
@@ -193,7 +159,7 @@ class KubernetesApi:
         bytes."""
         response = self._sent(method, path, query, body, content_type, seconds)
         headers = response.headers
-        content = _within(response, largest)
+        content = within(response, largest, seconds)
         return ApiAnswer(status=response.status, content=content, date=headers.get("date"), kind=headers.get("content-type"))
 
     def watch(self, path: str, version: str, seconds: int, query: Mapping[str, str] | None = None) -> Iterator[tuple[str, Object]]:
@@ -215,18 +181,18 @@ class KubernetesApi:
             if response.status >= 400:
                 if response.status == EXPIRED:
                     return
-                raise OutOfReachError(ApiAnswer(status=response.status, content=_within(response, LARGEST_EVENT)).message)
+                raise OutOfReachError(ApiAnswer(status=response.status, content=within(response, LARGEST_EVENT, TIMEOUT_SECONDS)).message)
             for piece in response.stream(amt=None, decode_content=True):
                 *lines, rest = (rest + piece).split(b"\n")
                 if len(rest) > LARGEST_EVENT:
                     raise OutOfReachError(f"an event of more than {LARGEST_EVENT} bytes")
-                for event in (ApiAnswer(status=200, content=line).document for line in filter(None, lines)):
-                    if event["type"] != "ERROR":
-                        yield event["type"], event["object"]
-                    elif event["object"].get("code") == EXPIRED:
+                for kind, found in map(event_of, filter(None, lines)):
+                    if kind != "ERROR":
+                        yield kind, found
+                    elif found.get("code") == EXPIRED:
                         return
                     else:
-                        raise OutOfReachError(str(event["object"].get("message")))
+                        raise OutOfReachError(str(found.get("message")))
         except urllib3.exceptions.HTTPError as failure:
             raise OutOfReachError(type(failure).__name__) from None
         finally:
@@ -247,7 +213,11 @@ class KubernetesApi:
         answered = self._clock()
         if told is None:
             raise OutOfReachError("it does not say what time it is")
-        return ClockOffset.read(sent, answered, parsedate_to_datetime(told).timestamp(), resolution=1.0)
+        try:
+            there = parsedate_to_datetime(told).timestamp()
+        except (OverflowError, TypeError, ValueError):
+            raise OutOfReachError("it says a time that is none") from None
+        return ClockOffset.read(sent, answered, there, resolution=1.0)
 
     def now(self) -> datetime:
         """The time by the server's clock, as far as it can be told from here. Raises OutOfReachError."""
@@ -287,23 +257,6 @@ class KubernetesApi:
             except (config.ConfigException, OSError) as failure:
                 raise UnusableKubeconfigError(str(failure)) from None
         return self._client
-
-
-def _within(response: Any, largest: int) -> bytes:
-    """The body, whose connection is then free. Raises OutOfReachError."""
-    import urllib3
-
-    try:
-        content = response.read(largest + 1, decode_content=True)
-        if len(content) <= largest:
-            response.drain_conn()
-            response.release_conn()
-            return content
-    except urllib3.exceptions.HTTPError as failure:
-        response.close()
-        raise OutOfReachError(type(failure).__name__) from None
-    response.close()
-    raise OutOfReachError(f"an answer of more than {largest} bytes")
 
 
 def settings(kubeconfig: Mapping[str, Any] | str | None, context: str | None = None) -> Any:

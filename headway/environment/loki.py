@@ -17,7 +17,7 @@ from typing import Any
 from headway.bounded_json import bounded_json
 from headway.environment.container_logs import LogLine, LogQuery
 from headway.environment.port import OutOfReachError
-from headway.outgoing import asked
+from headway.outgoing import asked, body_of, refusal_of
 
 MOST_LINES = 5000
 LARGEST_ANSWER = 64 * 2**20
@@ -57,11 +57,9 @@ class LokiReader:
         request = urllib.request.Request(f"{self._address}/loki/api/v1/query_range?{urllib.parse.urlencode(words)}")  # noqa: S310 - the port's own address
         try:
             with asked(request, SECONDS) as answer:
-                content = answer.read(LARGEST_ANSWER + 1)
+                content = body_of(answer, LARGEST_ANSWER)
         except urllib.error.HTTPError as refusal:
-            with refusal:
-                said = refusal.read(300).decode(errors="replace").strip()
-            raise OutOfReachError(f"Loki answers {refusal.code}: {said}") from None
+            raise OutOfReachError(f"Loki answers {refusal.code}: {refusal_of(refusal)}") from None
         except OSError as failure:
             raise OutOfReachError(f"Loki does not answer ({getattr(failure, 'reason', failure)})") from None
         return lines(content)
@@ -81,13 +79,13 @@ def lines(content: bytes) -> list[LogLine]:
     try:
         streams: Any = bounded_json(content, LARGEST_ANSWER)["data"]["result"]
         return [_line(stream["stream"], entry) for stream in streams for entry in stream["values"]]
-    except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+    except (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError):  # a time beyond the system's is an OSError
         raise OutOfReachError("Loki gives an answer that cannot be read") from None
 
 
 def _line(labels: Mapping[str, str], entry: Sequence[str]) -> LogLine:
     time = datetime.fromtimestamp(int(entry[0]) / 1e9, UTC)
-    return LogLine(time, labels.get(_POD, ""), labels.get(_CONTAINER, labels.get("service_name", "")), str(entry[1]))
+    return LogLine(time, str(labels.get(_POD, "")), str(labels.get(_CONTAINER, labels.get("service_name", ""))), str(entry[1]))
 
 
 def _nanoseconds(time: datetime) -> int:

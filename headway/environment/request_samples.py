@@ -6,6 +6,7 @@ for longer than `late_seconds`, so that the same time is never read twice.
 
 import gzip
 import io
+import zlib
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
@@ -70,10 +71,10 @@ class SampleBucket:
 
     def _object(self, key: str, most: int) -> bytes:
         """An object's text, cut off at `most` bytes: what is packed may be any size."""
-        body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+        body = self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read(MOST_BYTES)
         try:
             return gzip.GzipFile(fileobj=io.BytesIO(body)).read(most) if body[:2] == b"\x1f\x8b" else body[:most]
-        except (OSError, EOFError) as failure:
+        except (OSError, EOFError, zlib.error) as failure:
             raise UnreadableSamplesError(f"{key} cannot be unpacked ({failure})") from None
 
 

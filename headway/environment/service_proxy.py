@@ -11,14 +11,15 @@ could delete series too; so a form, or a question in the address alone, is turne
 """
 
 import http.server
-import json
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from urllib.parse import urlsplit
 
-from headway.environment.kubernetes import ApiAnswer, KubernetesApi
+from headway.bounded_json import bounded_json
+from headway.environment.api_answer import ApiAnswer
+from headway.environment.kubernetes import KubernetesApi
 from headway.environment.port import OutOfReachError
+from headway.listening import asked_body
 from headway.problem import UserError
 from headway.wire import MONITORING_NAMESPACE
 
@@ -65,17 +66,18 @@ class _Server(http.server.ThreadingHTTPServer):
 class _Handler(http.server.BaseHTTPRequestHandler):
     server: _Server  # pyright: ignore[reportIncompatibleVariableOverride] - the one that made it
     protocol_version = "HTTP/1.1"
+    timeout = SECONDS
 
     def do_GET(self) -> None:
         self._pass_on("GET", self.path)
 
     def do_POST(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        if length > LARGEST_QUESTION:
+        try:
+            body = asked_body(self, LARGEST_QUESTION).decode()
+        except ValueError as odd:
             self.close_connection = True
-            self._answer(ApiAnswer(status=413, content=b"the question is too large"))
+            self._answer(ApiAnswer(status=400, content=f"the question cannot be read: {odd}".encode()))
             return
-        body = self.rfile.read(length).decode()
         if not body:
             self._pass_on("GET", self.path)
         elif self.headers.get_content_type() == FORM:
@@ -89,11 +91,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             self._answer(ApiAnswer(status=REFUSED, content=b"asked under another name"))
             return
         service, _, rest = path.removeprefix("/").partition("/")
-        if service not in self.server.services or ".." in urlsplit(rest).path.split("/"):
+        if service not in self.server.services or ".." in rest.partition("?")[0].split("/") or not rest.isprintable():
             self._answer(ApiAnswer(status=REFUSED, content=b"no such service here"))
             return
         try:
-            said = json.loads(body) if body else None
+            said = bounded_json(body) if body else None
             answer = self.server.api().answer(method, f"{proxied(service)}/{rest}", body=said, seconds=SECONDS)
         except OutOfReachError as failure:
             answer = ApiAnswer(status=BAD_GATEWAY, content=f"the API server does not answer ({failure})".encode())

@@ -249,7 +249,7 @@ class S3Store:
         def act() -> StoredObject | None:
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
-                return StoredObject(answer["Body"].read(), answer["ETag"], _age(answer))
+                return StoredObject(answer["Body"].read(LARGEST), answer["ETag"], _age(answer))
             except self._client.exceptions.NoSuchKey:
                 return None
 

@@ -6,7 +6,6 @@ Source: mlflow.org/docs/latest/api_reference/rest-api.html.
 """
 
 import base64
-import http.client
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -16,7 +15,7 @@ from typing import Any
 
 from headway.bounded_json import bounded_json
 from headway.model_registry.entry import DIGEST_TAG, Registered
-from headway.outgoing import asked, is_private
+from headway.outgoing import asked, body_of, is_private, refusal_of
 from headway.problem import UserError
 
 TIMEOUT_SECONDS = 20
@@ -75,19 +74,18 @@ class MlflowRegistry:
         headers = {"Authorization": self.authorization} if self.authorization else {}
         try:
             with asked(urllib.request.Request(url, headers=headers), TIMEOUT_SECONDS) as answer:  # noqa: S310
-                return bounded_json(answer.read(LARGEST_ANSWER + 1), LARGEST_ANSWER)
+                return bounded_json(body_of(answer, LARGEST_ANSWER), LARGEST_ANSWER)
         except urllib.error.HTTPError as error:
-            with error:
-                # A version that is no number is an invalid parameter to MLflow; to a contract it is one that does not exist.
-                if error.code == 404 or (error.code == 400 and b"INVALID_PARAMETER_VALUE" in error.read(10_000)):
-                    return None
-                to = urllib.parse.urlsplit(error.headers.get("Location") or "")
-                if 300 <= error.code < 400:
-                    raise self._unreadable(f"it redirects to {to.scheme}://{to.hostname}, which gets no credentials") from None
+            said = refusal_of(error, 10_000)
+            # A version that is no number is an invalid parameter to MLflow; to a contract it is one that does not exist.
+            if error.code == 404 or (error.code == 400 and "INVALID_PARAMETER_VALUE" in said):
+                return None
+            if 300 <= error.code < 400:
+                raise self._unreadable(f"it redirects to {_host(error.headers.get('Location') or '')}, which gets no credentials") from None
             raise self._unreadable(f"it answers {error.code} {error.reason}") from None
         except ValueError as odd:
             raise self._unreadable(f"what it answers is no JSON that is read ({odd})") from None
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise self._unreadable(str(getattr(error, "reason", error))) from None
 
     def _unreadable(self, why: str) -> UserError:
@@ -97,3 +95,11 @@ class MlflowRegistry:
             "Contracts were not compared with it.",
             "Check MLFLOW_TRACKING_URI and its credentials, and that this machine can reach it.",
         )
+
+
+def _host(url: str) -> str:
+    try:
+        to = urllib.parse.urlsplit(url)
+        return f"{to.scheme}://{to.hostname}"
+    except ValueError:
+        return "an address that is none"

@@ -12,15 +12,16 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from headway.bounded_json import bounded_json
+from headway.environment.api_answer import Object, page_of
 from headway.environment.kubernetes import (
     CONFLICT,
     JSON,
+    MOST_OBJECTS,
     NOT_FOUND,
     PAGE,
     STRATEGIC_PATCH,
     ApiClient,
     KubernetesApi,
-    Object,
     UnusableKubeconfigError,
 )
 from headway.environment.port import OutOfReachError
@@ -222,12 +223,16 @@ class NodeCluster:
     def _list(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
         found: list[Object] = []
         after = ""
-        while True:
+        for _ in range(MOST_OBJECTS // PAGE):
             page = self._ask("GET", path, {**(query or {}), "limit": str(PAGE), **({"continue": after} if after else {})}) or {}
-            found += page.get("items") or ()
-            after = (page.get("metadata") or {}).get("continue") or ""
+            try:
+                items, after = page_of(page)
+            except OutOfReachError as failure:
+                raise _unanswered(failure) from None
+            found += items
             if not after:
                 return found
+        raise _unanswered(OutOfReachError(f"a list of more than {MOST_OBJECTS} objects"))
 
     def _ask(
         self,
@@ -243,17 +248,21 @@ class NodeCluster:
         sentence."""
         try:
             answer = self._api.answer(method, path, query, body, content_type, TIMEOUT_SECONDS)
+            if answer.ok:
+                return answer.document
         except OutOfReachError as failure:
-            raise UserError(
-                f"The API server does not answer ({failure}).",
-                "Nothing is known of the nodes, and nothing was changed.",
-                "Check that the cluster runs, and that the kubeconfig is the cluster's own.",
-            ) from None
-        if answer.ok:
-            return answer.document
+            raise _unanswered(failure) from None
         if answer.status in (unless if isinstance(unless, tuple) else (unless,)):
             return None
         raise UserError(answer.message, CLIENT.if_refused, CLIENT.remedy, Exit.REFUSED)
+
+
+def _unanswered(failure: OutOfReachError) -> UserError:
+    return UserError(
+        f"The API server does not answer ({failure}).",
+        "Nothing is known of the nodes, and nothing was changed.",
+        "Check that the cluster runs, and that the kubeconfig is the cluster's own.",
+    )
 
 
 def _reason(topic: str) -> str:

@@ -6,9 +6,8 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from headway.bounded_json import DEEPEST
+from headway.bounded_yaml import bounded_yaml
+from headway.outgoing import body_of
 from headway.problem import Exit, UserError, shown
 from headway.registry_mirror.client import OPENER, TIMEOUT_SECONDS
 
@@ -36,7 +35,7 @@ def package_of(chart: dict[str, Any], folder: Path | None) -> bytes:
 def _downloaded(chart: dict[str, Any]) -> bytes:
     base = f"{chart['repository'].rstrip('/')}/"
     try:
-        index: Any = bounded_yaml(_read(f"{base}index.yaml", LARGEST_INDEX))
+        index: Any = bounded_yaml(_read(f"{base}index.yaml", LARGEST_INDEX), LARGEST_INDEX)
         versions = index["entries"].get(chart["chart"], ())
         fitting = [each for each in versions if str(each["version"]).removeprefix("v") == chart["version"].removeprefix("v")]
         where = urllib.parse.urljoin(base, str(fitting[0]["urls"][0])) if fitting else ""
@@ -49,29 +48,12 @@ def _downloaded(chart: dict[str, Any]) -> bytes:
     return _read(where, LARGEST_PACKAGE)
 
 
-def bounded_yaml(text: bytes) -> Any:
-    """What YAML of somebody else says. Raises ValueError. The trap: the loader written in C ends the process on a text
-    that is nested too deep."""
-    try:
-        depth = 0
-        for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > DEEPEST:
-                raise ValueError(f"it is nested more than {DEEPEST} levels deep")
-        return yaml.load(text, Loader=yaml.CSafeLoader)
-    except (yaml.YAMLError, TypeError, OverflowError) as odd:
-        raise ValueError(str(odd)) from None
-
-
 def _read(url: str, most: int) -> bytes:
     try:
         with OPENER.open(url, timeout=TIMEOUT_SECONDS) as answer:
-            found = answer.read(most + 1)
-    except (OSError, http.client.HTTPException) as error:
-        raise _refused(f"{url} cannot be read: {error}") from None
-    if len(found) > most:
-        raise _refused(f"{url} has more than {most} bytes")
-    return found
+            return body_of(answer, most)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise _refused(f"{shown(url)} cannot be read: {error}") from None
 
 
 def _refused(fact: str) -> UserError:

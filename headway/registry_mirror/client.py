@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import IO
 
 from headway.bounded_json import bounded_json
-from headway.outgoing import TunnelsOnly, asked
+from headway.outgoing import InTime, SecureInTime, TunnelsOnly, asked, body_of, given_more_time, refusal_of
 from headway.problem import Exit, UserError, shown
 from headway.registry_mirror.manifest import INDEXES, LARGEST_MANIFEST, MANIFESTS, RawManifest
 
 TIMEOUT_SECONDS = 60
 LARGEST_TOKEN = 2**20
+SLOWEST = 64 * 2**10
+"""Bytes a second of a blob: one that drips is given up, and goes on where it ended."""
 PIECE = 2**20
 API_HOSTS = {"docker.io": "registry-1.docker.io"}
 TOKEN_HOSTS = {"docker.io": "auth.docker.io", "registry.gitlab.com": "gitlab.com"}
@@ -52,7 +54,7 @@ class _OwnHostOnly(urllib.request.HTTPRedirectHandler):
         return found
 
 
-OPENER = urllib.request.build_opener(_OwnHostOnly, TunnelsOnly)
+OPENER = urllib.request.build_opener(_OwnHostOnly, TunnelsOnly, InTime, SecureInTime)
 
 
 @dataclass
@@ -82,12 +84,9 @@ class RegistryClient:
     def _read(self, answer: http.client.HTTPResponse, most: int) -> bytes:
         """Raises UserError."""
         try:
-            found = answer.read(most + 1)
-        except (OSError, http.client.HTTPException) as error:
+            return body_of(answer, most)
+        except OSError as error:
             raise self._wrong(str(error) or type(error).__name__) from None
-        if len(found) > most:
-            raise self._wrong(f"it answers with more than {most} bytes where less is all that may be")
-        return found
 
     def digest_of(self, repository: str, reference: str) -> str | None:
         """The digest of what is there, without reading it."""
@@ -117,6 +116,7 @@ class RegistryClient:
             answer = None
         if answer is not None:
             # A registry that knows no ranges answers with all of it.
+            given_more_time(answer, size / SLOWEST)
             with answer, into.open("ab" if answer.status == 206 else "wb") as file:
                 came = begun if answer.status == 206 else 0
                 seen(came)
@@ -149,7 +149,7 @@ class RegistryClient:
     def push_blob(self, repository: str, digest: str, source: Path) -> None:
         """Upload in one piece, as docker does; the registry proves the digest, or refuses."""
         with self._sent("POST", repository, "blobs/uploads/", {"Content-Length": "0"}, b"") as answer:
-            where = urllib.parse.urljoin(answer.url, answer.headers["Location"])
+            where = self._next(answer)
         length = str(source.stat().st_size)
         with (
             source.open("rb") as file,
@@ -157,9 +157,20 @@ class RegistryClient:
                 "PATCH", where, repository, {"Content-Type": "application/octet-stream", "Content-Length": length}, file
             ) as answer,
         ):
-            where = urllib.parse.urljoin(answer.url, answer.headers["Location"])
+            where = self._next(answer)
         joint = "&" if urllib.parse.urlsplit(where).query else "?"
         self._must_at("PUT", f"{where}{joint}digest={urllib.parse.quote(digest)}", repository, {"Content-Length": "0"}, b"").close()
+
+    def _next(self, answer: http.client.HTTPResponse) -> str:
+        """Where an upload goes on. Raises UserError for a place that is none, such as a file of this machine."""
+        try:
+            where = urllib.parse.urljoin(answer.url, answer.headers.get("Location", ""))
+        except ValueError:
+            where = ""
+        origin = _origin(where)
+        if origin is None or origin[0] not in ("https", urllib.parse.urlsplit(self._base).scheme) or not origin[1]:
+            raise self._wrong(f"it leads an upload to {shown(where) or 'nowhere'}")
+        return where
 
     def push_manifest(self, repository: str, reference: str, manifest: RawManifest) -> None:
         self._sent("PUT", repository, f"manifests/{reference}", {"Content-Type": manifest.kind}, manifest.raw).close()
@@ -195,22 +206,20 @@ class RegistryClient:
             try:
                 return OPENER.open(request, timeout=TIMEOUT_SECONDS)
             except urllib.error.HTTPError as error:
-                with error:
-                    challenge = error.headers.get("WWW-Authenticate", "")
-                    if error.code == 401 and challenge and not proved and self._own(error.url):
-                        self._tokens[scope] = self._authorization(challenge, scope)
-                        if data is not None and not isinstance(data, bytes):
-                            data.seek(0)
-                        continue
-                    if error.code == 404:
-                        raise _MissingError from None
-                    if error.code == 416:
-                        raise _UnsatisfiableError from None
-                    raise self._wrong(
-                        f"{method} of {repository} answers {error.code}: {error.read(300).decode(errors='replace').strip()}"
-                    ) from None
-            except (OSError, http.client.HTTPException) as error:
-                raise self._wrong(str(getattr(error, "reason", error))) from None
+                said = refusal_of(error)
+                challenge = error.headers.get("WWW-Authenticate", "")
+                if error.code == 401 and challenge and not proved and self._own(error.url):
+                    self._tokens[scope] = self._authorization(challenge, scope)
+                    if data is not None and not isinstance(data, bytes):
+                        data.seek(0)
+                    continue
+                if error.code == 404:
+                    raise _MissingError from None
+                if error.code == 416:
+                    raise _UnsatisfiableError from None
+                raise self._wrong(f"{method} of {repository} answers {error.code}: {said}") from None
+            except (OSError, http.client.HTTPException, ValueError) as error:  # a redirect may lead to what is no address
+                raise self._wrong(str(getattr(error, "reason", error)) or type(error).__name__) from None
         raise AssertionError("the second attempt returns or raises")
 
     def _authorization(self, challenge: str, scope: str) -> str:
@@ -242,13 +251,11 @@ class RegistryClient:
 
     def _own(self, url: str) -> bool:
         """Whether it is an address of this registry, which alone gets credentials."""
-        there, here = urllib.parse.urlsplit(url), urllib.parse.urlsplit(self._base)
-        return (there.scheme, there.netloc) == (here.scheme, here.netloc)
+        return _origin(url) == _origin(self._base)
 
     def _gives_tokens(self, realm: str) -> bool:
         """Whether a registry may send its callers there: to itself, or over https to the host that is known for it."""
-        there = urllib.parse.urlsplit(realm)
-        return self._own(realm) or (there.scheme, there.netloc) == ("https", TOKEN_HOSTS.get(self.host))
+        return self._own(realm) or _origin(realm) == ("https", TOKEN_HOSTS.get(self.host))
 
     @property
     def _base(self) -> str:
@@ -262,6 +269,15 @@ class RegistryClient:
             "Correct it and run the command again: it goes on where it ended.",
             Exit.ENVIRONMENT,
         )
+
+
+def _origin(url: str) -> tuple[str, str] | None:
+    """Scheme and host with port; None for what is no address."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        return parts.scheme, parts.netloc
+    except ValueError:
+        return None
 
 
 class _MissingError(Exception):

@@ -10,13 +10,13 @@ import io
 import json
 import tarfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from headway.bounded_yaml import LARGEST_YAML, bounded_yaml
 from headway.problem import Exit, UserError
-from headway.registry_mirror.charts import bounded_yaml
 from headway.registry_mirror.client import RegistryClient
 from headway.registry_mirror.manifest import INDEXES, RawManifest
 
@@ -26,6 +26,8 @@ CHART_CONTENT = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 DEEPEST_INDEX = 3
 LARGEST_UNPACKED = 100 * 2**20
 """Bytes, as Helm takes at most (helm/helm, `pkg/chart/v2/loader/archive`: MaxDecompressedChartSize)."""
+MOST_FILES = 10_000
+"""The add-ons' charts have some hundred."""
 
 Told = Callable[[str], None]
 """Takes a line of progress."""
@@ -97,14 +99,23 @@ def chart_of(package: bytes) -> dict[str, Any]:
         if len(unpacked) > LARGEST_UNPACKED:
             raise ValueError(f"it has more than {LARGEST_UNPACKED} bytes when it is unpacked")
         with tarfile.open(fileobj=io.BytesIO(unpacked)) as archive:
-            (member,) = [each for each in archive.getmembers() if each.name.count("/") == 1 and each.name.endswith("/Chart.yaml")]
-            file = archive.extractfile(member)
-            found: Any = bounded_yaml(file.read() if file else b"")
+            (member,) = [each for each in _members(archive) if each.name.count("/") == 1 and each.name.endswith("/Chart.yaml")]
+            file = archive.extractfile(member) if member.isreg() else None
+            found: Any = bounded_yaml(file.read(LARGEST_YAML + 1) if file else b"")
         if not isinstance(found, dict):
             raise ValueError("its Chart.yaml says nothing")
+        json.dumps(found, sort_keys=True, allow_nan=False)  # a date, say, is nothing that a configuration can hold
         return cast(dict[str, Any], found)
-    except (OSError, EOFError, ValueError, zlib.error, tarfile.TarError) as error:
+    except (OSError, EOFError, ArithmeticError, LookupError, TypeError, ValueError, zlib.error, tarfile.TarError) as error:
         raise _refused(f"a package is no chart: {error}") from None
+
+
+def _members(archive: tarfile.TarFile) -> Iterator[tarfile.TarInfo]:
+    """Raises ValueError beyond `MOST_FILES`: what is empty takes no room in a package, and some in memory."""
+    for number, member in enumerate(archive):
+        if number >= MOST_FILES:
+            raise ValueError(f"it has more than {MOST_FILES} files")
+        yield member
 
 
 def _is_there(target: ImagePlace, tag: str, digest: str) -> bool:

@@ -4,11 +4,13 @@ Not run against AWS yet. Source: botocore's service model of `ecr` (GetAuthoriza
 """
 
 import base64
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from headway.bounded_json import bounded_json
+from headway.problem import UserError
 
 ECR_HOST = re.compile(r"(?P<account>[0-9]{12})\.dkr\.ecr\.(?P<region>[a-z0-9-]+)\.amazonaws\.com")
 
@@ -20,8 +22,15 @@ def credentials_of(host: str, client: Callable[[str], Any], docker: Path) -> str
         return base64.b64decode(answer["authorizationData"][0]["authorizationToken"]).decode()
     if not docker.is_file():
         return ""
-    kept = json.loads(docker.read_text()).get("auths", {}).get(host, {}).get("auth", "")
-    return base64.b64decode(kept).decode()
+    try:
+        kept = bounded_json(docker.read_bytes()).get("auths", {}).get(host, {}).get("auth", "")
+        return base64.b64decode(kept).decode()
+    except (AttributeError, TypeError, ValueError):  # what it says may be a password
+        raise UserError(
+            f"{docker} is no configuration of Docker that can be read.",
+            f"Nobody knows with which credentials {host} is asked.",
+            "Correct it, or run `docker login` anew.",
+        ) from None
 
 
 def ensure_repository(host: str, repository: str, client: Callable[[str], Any]) -> None:

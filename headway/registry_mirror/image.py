@@ -38,6 +38,20 @@ class BaseImage:
         return dict(each.partition("=")[::2] for each in (self.config.get("config") or {}).get("Env") or ())
 
 
+def require_configuration(said: Any) -> None:
+    """Raises ValueError for what is no configuration of an image (image-spec v1.1.1 `config.md`)."""
+    found: dict[str, Any] = said if isinstance(said, dict) else {}
+    settings, layers = found.get("config") or {}, found.get("rootfs")
+    if not isinstance(settings, dict) or not _texts(settings.get("Env") or []):
+        raise ValueError("its settings are none")
+    if not isinstance(layers, dict) or not _texts(layers.get("diff_ids")) or not isinstance(found.get("history") or [], list):
+        raise ValueError("its layers are none")
+
+
+def _texts(said: Any) -> bool:
+    return isinstance(said, list) and all(isinstance(each, str) for each in cast(list[Any], said))
+
+
 @dataclass(frozen=True, kw_only=True)
 class ImageLayer:
     """A packed folder as a file."""

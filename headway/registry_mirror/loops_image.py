@@ -17,7 +17,7 @@ from headway.bounded_json import bounded_json
 from headway.problem import Exit, UserError
 from headway.registry_mirror.client import RegistryClient
 from headway.registry_mirror.copying import ImagePlace, Told, copy_blob, push_bytes
-from headway.registry_mirror.image import BaseImage, ImageLayer, StartSettings, image_of, packed
+from headway.registry_mirror.image import BaseImage, ImageLayer, StartSettings, image_of, packed, require_configuration
 from headway.registry_mirror.manifest import INDEXES, LARGEST_MANIFEST
 
 ROOT = PurePosixPath("opt/headway")
@@ -100,8 +100,7 @@ def base_of(registry: RegistryClient, wanted: BaseReference, platform: str, spoo
     registry.fetch_blob(wanted.repository, described["digest"], min(described["size"], LARGEST_MANIFEST), file, lambda _: None)
     try:
         config = bounded_json(file.read_bytes(), LARGEST_MANIFEST)
-        if not isinstance(config, dict) or not isinstance(config.get("config") or {}, dict):  # pyright: ignore[reportUnknownMemberType]
-            raise ValueError("it is no configuration")
+        require_configuration(config)
     except ValueError as odd:
         raise _unusable(f"The configuration of {wanted.text} cannot be read: {odd}", "Nothing was pushed", "Name another base") from None
     file.unlink()

@@ -6,12 +6,12 @@ carry the receiver's name where feature `receiver-name-in-metrics` is on (`notif
 Prometheus operator's naming of a receiver, `NAMESPACE/CONFIG/RECEIVER` (`pkg/alertmanager/amcfg.go`).
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.problem import Problem
 from headway.verify.outcome import Sighting
 from headway.verify.site import Site
@@ -25,7 +25,7 @@ SECONDS = 150.0
 LOOK_SECONDS = 5.0
 _CONFIGS = "/apis/monitoring.coreos.com/v1alpha1/alertmanagerconfigs"
 _TRIED, _LOST = "alertmanager_notification_requests_total", "alertmanager_notification_requests_failed_total"
-_LINE = re.compile(r"^(\w+)\{(.*)\} ([0-9.e+]+)$")
+_LINE = re.compile(r"(\w+)\{(.*)\} ([0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]{1,2})?)", re.ASCII)
 _NAMED = re.compile(r'receiver_name="((?:[^"\\]|\\.)*)"')
 
 
@@ -51,7 +51,7 @@ def look(site: Site) -> Sighting:
     if not addresses:
         return Sighting(unanswered=(f"No Alertmanager is known{site.environment.metrics_hint}.",))
     wanted = receivers(site.items(_CONFIGS))
-    known = {str(each["name"]) for each in json.loads(site.http(f"{addresses[0]}/api/v2/receivers"))}
+    known = {str(each["name"]) for each in bounded_json(site.http(f"{addresses[0]}/api/v2/receivers"))}
     before = _counted(site, addresses)
     for address in addresses:
         site.http(f"{address}/api/v2/alerts", alerts(wanted, site.namespace))
@@ -106,7 +106,7 @@ def counted(metrics: str) -> Deliveries:
     """What Alertmanager's `/metrics` says, by receiver."""
     tried, lost = dict[str, float](), dict[str, float]()
     for line in metrics.splitlines():
-        found = _LINE.match(line)
+        found = _LINE.fullmatch(line)
         named = _NAMED.search(found[2]) if found else None
         if found and named and found[1] in (_TRIED, _LOST):
             kind = tried if found[1] == _TRIED else lost

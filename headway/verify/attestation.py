@@ -10,11 +10,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.problem import Exit, Problem, UserError
 from headway.verify.outcome import VerifyResult, VerifyState
 from headway.wire import LEDGER_VERIFICATIONS
 
 KIND = "headway-verification/v1"
+LARGEST_DOCUMENT = 16 << 20
+"""Bytes: what is read of an object of the ledger."""
 
 
 def document(
@@ -80,7 +83,7 @@ def key(environment: str, began: str) -> str:
 def read(text: bytes, name: str) -> dict[str, Any]:
     """A document that is whole. Raises UserError for one that is not what was written."""
     try:
-        found = json.loads(text)
+        found = bounded_json(text, LARGEST_DOCUMENT)
     except ValueError:
         found = None
     if not isinstance(found, dict) or found.get("kind") != KIND:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.environment.port import Facility, OutOfReachError
 from headway.problem import Problem
 from headway.verify.outcome import Sighting, together
@@ -43,7 +44,7 @@ def artifact(tenant: str, configmaps: Sequence[Mapping[str, Any]]) -> TenantArti
     """The first object that a release of the tenant fetches; None where it has none."""
     for body in sorted(configmaps, key=lambda each: each["metadata"]["name"]):
         text = (body.get("data") or {}).get(FETCH_SETTINGS)
-        settings: dict[str, Any] = json.loads(text) if text else {}
+        settings: dict[str, Any] = bounded_json(text) if text else {}
         if settings.get("files"):
             return TenantArtifact(tenant=tenant, uri=settings["uri"] + settings["files"][0]["path"], region=settings["region"])
     return None
@@ -109,7 +110,7 @@ def _of(site: Site, tenant: str, artifacts: Sequence[TenantArtifact]) -> Sightin
     pod, container = places[0]
     try:
         said = site.environment.execute(pod, container, ["-c", SCRIPT, "artifacts", json.dumps(question)], SECONDS)
-        answers: dict[str, str] = json.loads(said.strip().splitlines()[-1])
+        answers: dict[str, str] = bounded_json(said.strip().splitlines()[-1])
     except (OutOfReachError, ValueError, IndexError) as failure:
         return Sighting(unanswered=(f"Pod {pod['metadata']['name']} of {tenant} could not be asked ({failure}).",))
     return judge(tenant, artifacts, answers)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.contract.pool import Pool
 from headway.wire import PART_OF, POOL, SYSTEM_NODES
 
@@ -139,7 +140,7 @@ def seen(body: Mapping[str, Any] | None) -> ProbeSeen:
 
 def _word(text: str | None) -> Mapping[str, Any] | None:
     try:
-        found = json.loads(text or "")
+        found = bounded_json(text or "")
     except ValueError:
         return None
     return found if isinstance(found, dict) else None

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.environment.kubernetes import ApiAnswer
+from headway.environment.api_answer import ApiAnswer
 from headway.environment.port import OutOfReachError
 from headway.problem import UserError
 from headway.verify.catalogue import VerifyCheck
@@ -40,7 +40,7 @@ def _seen(site: Site, check: VerifyCheck) -> Sighting:
         return Sighting(unanswered=(f"Nobody answered ({failure}).",))
     except UserError as refusal:
         return Sighting(unanswered=tuple(str(problem).replace("\n  ", " ") for problem in refusal.problems))
-    except (KeyError, TypeError, ValueError, LookupError) as strange:
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as strange:
         return Sighting(unanswered=(f"An answer had another shape than its API says ({type(strange).__name__}: {strange}).",))
 
 

@@ -5,17 +5,17 @@ operator's `promcfg.go`), and `/api/v1/targets` lists the targets of each with t
 documentation, "HTTP API", Targets). The trap: a monitor that the operator refuses makes no pool, and no target is down.
 """
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.bounded_json import bounded_json
 from headway.environment.port import Facility
 from headway.problem import Problem
 from headway.verify.outcome import Sighting
 from headway.verify.policies import selected
-from headway.verify.site import Site
+from headway.verify.site import LARGEST_ANSWER, Site
 
 RULE = "scrapes"
 _GROUP = "/apis/monitoring.coreos.com/v1"
@@ -41,7 +41,7 @@ def look(site: Site) -> Sighting:
         *pools("serviceMonitor", site.items(f"{_GROUP}/servicemonitors"), site.items("/api/v1/services")),
     )
     first = addresses.split(",")[0].strip()
-    targets = json.loads(site.http(f"{first}/api/v1/targets?state=active"))["data"]["activeTargets"]
+    targets = bounded_json(site.http(f"{first}/api/v1/targets?state=active"), LARGEST_ANSWER)["data"]["activeTargets"]
     return judge(wanted, targets, site.environment.cannot_show(Facility.SCRAPES))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headway.contract.pool import Pool
 from headway.environment.kubernetes import CONFLICT, NOT_FOUND, KubernetesApi, Object
 from headway.environment.port import Environment, OutOfReachError
-from headway.outgoing import asked
+from headway.outgoing import asked, body_of, refusal_of
 from headway.problem import Exit, UserError
 from headway.verify import probe
 from headway.verify.probe import Probe, ProbeSeen
@@ -151,11 +151,9 @@ class Site:
         request = urllib.request.Request(url, data, {"Content-Type": "application/json"} if data else {})  # noqa: S310 - the port's own address
         try:
             with asked(request, HTTP_SECONDS) as answer:
-                return answer.read(LARGEST_ANSWER)
+                return body_of(answer, LARGEST_ANSWER)
         except urllib.error.HTTPError as refusal:
-            with refusal:
-                said = refusal.read(300).decode(errors="replace").strip()
-            raise OutOfReachError(f"{url.partition('?')[0]} answers {refusal.code}: {said}") from None
+            raise OutOfReachError(f"{url.partition('?')[0]} answers {refusal.code}: {refusal_of(refusal)}") from None
         except OSError as failure:
             raise OutOfReachError(f"{url.partition('?')[0]} does not answer ({getattr(failure, 'reason', failure)})") from None
 

@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import yaml
+from headway.bounded_yaml import bounded_yaml
 
 EXEMPTIONS_FILE = Path(__file__).parent.parent / "exemptions.yaml"
 
@@ -67,6 +67,6 @@ def load(path: Path, known_rules: Sequence[str]) -> tuple[Exemption, ...]:
     if not path.exists():
         return ()
     try:
-        return parse(yaml.safe_load(path.read_text(encoding="utf-8")), known_rules)
-    except (ValueError, yaml.YAMLError) as problem:
+        return parse(bounded_yaml(path.read_bytes()), known_rules)
+    except ValueError as problem:
         raise ValueError("\n".join(f"{path.name}{line}" for line in str(problem).splitlines())) from None

@@ -20,6 +20,8 @@ from pathlib import Path
 from time import sleep
 from typing import Any
 
+from headway.bounded_json import LARGEST_JSON, bounded_json
+from headway.listening import asked_body
 from headway.problem import UserError
 from sandbox.cluster import control_plane_programs, manifests
 from sandbox.cluster.api import LoopbackEndpoint
@@ -176,8 +178,12 @@ class _Request(http.server.BaseHTTPRequestHandler):
         self._answer(200)
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-        self.server.keep(self.path.strip("/"), json.loads(body))
+        try:
+            self.server.keep(self.path.strip("/"), bounded_json(asked_body(self, LARGEST_JSON)))
+        except (AttributeError, LookupError, TypeError, ValueError):
+            self.close_connection = True
+            self._answer(400)
+            return
         self._answer(200)
 
     def _answer(self, status: int) -> None:

@@ -33,8 +33,13 @@ CONNECTIONS = 32
 """S3 gives one connection some 90 MB/s; 32 of them fill the network of a GPU instance (15 GB: 28 s at 4, 4.9 s at 32 connections)."""
 ATTEMPTS = 5
 TIMEOUT_SECONDS = 60
+RANGE_SECONDS = 300
+"""For all of one range, of which TIMEOUT_SECONDS may pass between two pieces."""
 NODE_SECONDS = 10
 """How long the node's store may be silent: S3 is never far."""
+LARGEST_CREDENTIALS = 1 << 16
+ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, xml.etree.ElementTree.ParseError)
+"""What reading somebody's answer raises where it is none."""
 STS_NAMESPACE = "{https://sts.amazonaws.com/doc/2011-06-15/}"
 
 Json = Any
@@ -69,9 +74,7 @@ def credentials(environment: Json) -> "dict[str, str]":
     if environment.get("AWS_CONTAINER_CREDENTIALS_FULL_URI"):
         token = Path(environment["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).read_text().strip()
         asked = urllib.request.Request(environment["AWS_CONTAINER_CREDENTIALS_FULL_URI"], headers={"Authorization": token})  # noqa: S310
-        with STRAIGHT.open(asked, timeout=TIMEOUT_SECONDS) as answer:
-            found = json.loads(answer.read())
-        return {"key": found["AccessKeyId"], "secret": found["SecretAccessKey"], "token": found["Token"]}
+        return named(lambda: json.loads(short(asked)), "AccessKeyId", "SecretAccessKey", "Token")
     if environment.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
         query = {
             "Action": "AssumeRoleWithWebIdentity",
@@ -82,14 +85,43 @@ def credentials(environment: Json) -> "dict[str, str]":
         }
         region = environment["AWS_REGION"]
         endpoint = environment.get("AWS_ENDPOINT_URL_STS", f"https://sts.{region}.amazonaws.com")
-        with STRAIGHT.open(endpoint, urllib.parse.urlencode(query).encode(), TIMEOUT_SECONDS) as answer:
-            tree = xml.etree.ElementTree.fromstring(answer.read())  # noqa: S314  (the answer of AWS itself, over TLS)
-        found = {element.tag.replace(STS_NAMESPACE, ""): element.text or "" for element in tree.iter()}
-        return {"key": found["AccessKeyId"], "secret": found["SecretAccessKey"], "token": found["SessionToken"]}
+        form = urllib.request.Request(endpoint, urllib.parse.urlencode(query).encode())  # noqa: S310
+
+        def elements() -> Json:
+            tree = xml.etree.ElementTree.fromstring(short(form))  # noqa: S314  (the answer of AWS itself, over TLS)
+            return {element.tag.replace(STS_NAMESPACE, ""): element.text or "" for element in tree.iter()}
+
+        return named(elements, "AccessKeyId", "SecretAccessKey", "SessionToken")
     raise Refused(
         "no AWS credentials in this pod: neither keys, nor container credentials, nor a web identity token; "
         "the service account needs its Pod Identity association or role annotation"
     )
+
+
+def short(asked: Json) -> bytes:
+    """An answer that holds credentials: one that is large or drips holds none. Raises as urllib does, and ValueError."""
+    until, content = time.monotonic() + TIMEOUT_SECONDS, b""
+    with STRAIGHT.open(asked, timeout=TIMEOUT_SECONDS) as answer:
+        while len(content) <= LARGEST_CREDENTIALS and time.monotonic() < until:
+            piece = answer.read1(LARGEST_CREDENTIALS)
+            if not piece:
+                return content
+            content += piece
+    raise ValueError("it does not end")
+
+
+def named(read: Json, key: str, secret: str, token: str) -> "dict[str, str]":
+    """The three texts under these names of an answer that `read` brings. Raises Refused, which repeats nothing of it."""
+    try:
+        said = read()
+        found = {"key": said[key], "secret": said[secret], "token": said[token]}
+        if not all(isinstance(value, str) for value in found.values()):
+            raise TypeError
+    except urllib.error.URLError:
+        raise
+    except (*ODD, OSError, http.client.HTTPException) as odd:
+        raise Refused(f"who gives this pod its credentials answers with none ({type(odd).__name__})") from None
+    return found
 
 
 def signed(
@@ -147,8 +179,8 @@ def get(url: str, region: str, keys: "dict[str, str]", span: "tuple[int, int] | 
         headers = signed("GET", url, region, keys, extra, datetime.datetime.now(datetime.timezone.utc))  # noqa: UP017
         try:
             with STRAIGHT.open(urllib.request.Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
-                # A server that ignores the range must not fill the memory with the whole object.
-                data = answer.read(span[1] - span[0] + 2) if span else answer.read()
+                # A server that ignores the range must not fill the memory with the whole object, nor hold a place by dripping.
+                data = in_time(answer, span[1] - span[0] + 2 if span else RANGE_BYTES)
             if span is None or len(data) == span[1] - span[0] + 1:
                 return data
             failure = f"{len(data)} bytes where {span[1] - span[0] + 1} were asked for"
@@ -160,6 +192,19 @@ def get(url: str, region: str, keys: "dict[str, str]", span: "tuple[int, int] | 
             failure = str(error)
         time.sleep(min(2**attempt, 8) * 0.25)
     raise Refused(f"{url} cannot be read: {failure}")
+
+
+def in_time(answer: Json, most: int) -> bytes:
+    """At most so many bytes of an answer, within RANGE_SECONDS. Raises OSError."""
+    until, data = time.monotonic() + RANGE_SECONDS, bytearray()
+    while len(data) < most:
+        piece = answer.read1(min(most - len(data), 1 << 20))
+        if not piece:
+            break
+        data += piece
+        if time.monotonic() > until:
+            raise TimeoutError(f"only {len(data)} bytes came in {RANGE_SECONDS} s")
+    return bytes(data)
 
 
 def digest(path: Path) -> str:

@@ -13,6 +13,10 @@ from typing import Any
 
 METHOD = "/inference.GRPCInferenceService/ModelInfer"
 LARGEST_ANSWER = 256 * 1024 * 1024
+LARGEST_JUDGED = 32 * 1024 * 1024
+MOST_FIELDS = 1_000_000
+"""Of one message: each takes fifty times its bytes in memory."""
+LARGEST_HEADERS = 64 * 1024
 BUSY_CODES = (4, 8, 14)
 """Deadline exceeded, resource exhausted, unavailable."""
 
@@ -104,16 +108,17 @@ def encoded(request: Json) -> bytes:
     return message
 
 
-def read_varint(data: bytes, at: int) -> "tuple[int, int]":
+def read_varint(data: "bytes | bytearray", at: int) -> "tuple[int, int]":
     number = shift = 0
-    while True:
+    while shift < 70:  # ten bytes hold the 64 bits of the longest; more would be built up digit by digit
         number |= (data[at] & 0x7F) << shift
         at, shift = at + 1, shift + 7
         if not data[at - 1] & 0x80:
             return number, at
+    raise ValueError
 
 
-def fields(data: bytes) -> "list[tuple[int, int, Json]]":
+def fields(data: "bytes | bytearray") -> "list[tuple[int, int, Json]]":
     """(number, wire type, value) of every field of a message."""
     found: list[tuple[int, int, Json]] = []
     at = 0
@@ -128,6 +133,8 @@ def fields(data: bytes) -> "list[tuple[int, int, Json]]":
                 raise IndexError
             value, at = data[at : at + size], at + size
         found.append((number, wire, value))
+        if len(found) > MOST_FIELDS:
+            raise ValueError
     return found
 
 
@@ -172,7 +179,7 @@ def raw(data: bytes, datatype: str) -> "list[Json]":
     return found
 
 
-def decoded(message: bytes) -> Json:
+def decoded(message: "bytes | bytearray") -> Json:
     """A ModelInferResponse in the protocol's HTTP form."""
     parts = fields(message)
     raws = [value for number, _, value in parts if number == 6]
@@ -304,7 +311,7 @@ class Call:
         self.connection_window = self.stream_window = 65_535
         self.initial_window = 65_535
         self.largest_frame = 16_384
-        self.block = self.answer = b""
+        self.block, self.answer = b"", bytearray()
         self.told: dict[str, str] = {}
         self.closing = self.ended = False
 
@@ -328,7 +335,7 @@ class Call:
             data += piece
         return data
 
-    def ask(self, message: bytes) -> bytes:
+    def ask(self, message: bytes) -> "bytes | bytearray":
         """The answer's message. Raises Failed when the call's own status says so."""
         # No header table, no pushes, windows as large as they may be: nothing then has to be kept account of on the way back.
         self.send(PREFACE + frame(SETTINGS, 0, 0, struct.pack(">HIHIHI", 1, 0, 2, 0, 4, GREATEST)))
@@ -395,6 +402,8 @@ class Call:
                 raise Failed(f"the answer is larger than {LARGEST_ANSWER} bytes")
         else:
             self.block += payload[5:] if kind == HEADERS and flags & PRIORITY else payload
+            if len(self.block) > LARGEST_HEADERS:
+                raise Failed(f"the headers are larger than {LARGEST_HEADERS} bytes")
             if flags & END_HEADERS:
                 self.told.update(headers(self.block))
                 self.block = b""
@@ -402,7 +411,7 @@ class Call:
             self.closing = True
         self.ended = self.closing and not self.block
 
-    def result(self) -> bytes:
+    def result(self) -> "bytes | bytearray":
         status = self.told.get("grpc-status")
         if status != "0":
             why = urllib.parse.unquote(self.told.get("grpc-message", ""))
@@ -411,14 +420,16 @@ class Call:
             raise Failed(f"{METHOD} answered gRPC status {status}: {why[:300]}", busy=status in map(str, BUSY_CODES))
         if len(self.answer) < 5 or self.answer[0] or len(self.answer) != 5 + struct.unpack(">I", self.answer[1:5])[0]:
             raise Failed("the answer is no single uncompressed message")
-        return self.answer[5:]
+        del self.answer[:5]
+        return self.answer
 
 
 def exchange(host: str, port: int, request: Json, seconds: float) -> Json:
     """The answer to `request`, both in the protocol's HTTP form. Raises Failed; TimeoutError; OSError when the server cannot be reached."""
     call = Call(host, port, seconds)
     try:
-        return decoded(call.ask(encoded(request)))
+        message = call.ask(encoded(request))
+        return decoded(message) if len(message) <= LARGEST_JUDGED else f"an answer of {len(message)} bytes, which nobody judges"
     except (IndexError, KeyError, ValueError, TypeError, struct.error) as oddity:
         raise Failed(f"question or answer is not of the protocol ({type(oddity).__name__})") from None
     finally:

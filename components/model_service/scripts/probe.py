@@ -49,6 +49,12 @@ class Wrong(NotYet):
 
 
 LARGEST_ANSWER = 256 * 2**20
+LARGEST_JSON, LARGEST_TEXT = 64 * 2**20, 16 * 2**20
+MOST_VALUES = 3_000_000
+"""Commas and brackets of an answer that is read as JSON: what it takes in memory follows these, and not its bytes."""
+DEEPEST = 64
+LARGEST_PAGE = 16 * 2**20
+"""Bytes of a page of metrics."""
 
 
 # Asking ---------------------------------------------------------------------------------------------------------------------------------
@@ -91,24 +97,63 @@ def exchange(base: str, request: Json) -> Json:
     data, headers = body_of(request)
     asked = urllib.request.Request(base + request["path"], data=data, headers=headers)  # noqa: S310
     try:
-        with STRAIGHT.open(asked, timeout=request["timeout_seconds"]) as answer:
-            raw = answer.read(LARGEST_ANSWER + 1)
-            text = raw.decode(errors="replace")
-        if len(raw) > LARGEST_ANSWER:
+        _, raw = whole(asked, request["timeout_seconds"], LARGEST_ANSWER)
+        if raw is None:
             raise NotYet(f"{request['path']} answered with more than {LARGEST_ANSWER} bytes")
     except urllib.error.HTTPError as error:
-        reason = f"{request['path']} answered {error.code}: {error.read(300).decode(errors='replace').strip()}"
+        try:
+            said = error.read(300).decode(errors="replace").strip()
+        except (OSError, http.client.HTTPException):
+            said = ""
+        reason = f"{request['path']} answered {error.code}: {said}"
         raise (Busy if error.code in BUSY else NotYet)(reason) from None
     except TimeoutError:
         raise Busy(f"{request['path']} did not answer within {request['timeout_seconds']} s") from None
-    except (urllib.error.URLError, ConnectionError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
         kind = Busy if isinstance(reason, TimeoutError) else NotYet
         raise kind(f"{request['path']} cannot be reached: {reason}") from None
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    return read(raw)
+
+
+def whole(asked: Json, seconds: float, most: int) -> "tuple[int, bytes | bytearray | None]":
+    """Status, and all that a server answers within `seconds`, however slowly it drips; None for more than `most` bytes. Raises as urllib does."""
+    until, content = time.monotonic() + seconds, bytearray()
+    with STRAIGHT.open(asked, timeout=seconds) as answer:
+        while len(content) <= most:
+            piece = answer.read1(1 << 16)
+            if not piece:
+                return answer.status, content
+            content += piece
+            if time.monotonic() > until:
+                raise TimeoutError
+        return answer.status, None
+
+
+def read(raw: "bytes | bytearray") -> Json:
+    """An answer as JSON; as text where it is none, or where reading it would take more memory than a probe has."""
+    if len(raw) <= LARGEST_JSON and sum(map(raw.count, (b",", b"[", b"{"))) <= MOST_VALUES:
+        try:
+            found = json.loads(raw.decode())
+            if shallow(found):
+                return found
+        except (ValueError, RecursionError):
+            pass
+    return raw[:LARGEST_TEXT].decode(errors="replace")
+
+
+def shallow(value: Json) -> bool:
+    """Whether it is nested no deeper than judging it follows."""
+    level = [value]
+    for _ in range(DEEPEST):
+        level = [
+            part
+            for outer in level
+            if isinstance(outer, (dict, list))
+            for part in (outer.values() if isinstance(outer, dict) else outer)
+            if isinstance(part, (dict, list))
+        ]
+    return not level
 
 
 def body_of(request: Json) -> "tuple[bytes | None, dict[str, str]]":
@@ -154,7 +199,10 @@ def numbers(value: Json) -> "list[float]":
         return [number for element in value for number in numbers(element)]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise Wrong(f"the answer holds {str(value)[:80]!r} where a number is expected")
-    return [float(value)]
+    try:
+        return [float(value)]
+    except OverflowError:
+        raise Wrong("the answer holds a whole number that is larger than any float") from None
 
 
 def near(found: Json, expect: Json) -> None:
@@ -322,11 +370,11 @@ class Memory:
 def last_progress(config: Json, memory: Memory, mode: str, now: float) -> "tuple[bool, float]":
     """Whether the server's counters of finished work moved since `mode` last looked, and how many seconds ago they last did."""
     try:
-        with STRAIGHT.open(config["progress"]["url"], timeout=config["progress"]["timeout_seconds"]) as answer:
-            lines = answer.read().decode(errors="replace").splitlines()
+        _, page = whole(config["progress"]["url"], config["progress"]["timeout_seconds"], LARGEST_PAGE)
+        lines = (page or b"").decode(errors="replace").splitlines()
         names = tuple(config["progress"]["counters"])
         total = sum(float(line.rsplit(None, 1)[1]) for line in lines if re.split(r"[{\s]", line, maxsplit=1)[0] in names)
-    except (OSError, ValueError, IndexError):
+    except (OSError, ValueError, IndexError, http.client.HTTPException):
         total = None
     before = memory.recall(f"progress-{mode}", {"total": 0.0, "moved": now})
     moved = total is not None and total > before["total"]

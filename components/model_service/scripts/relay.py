@@ -5,13 +5,15 @@ only. Runs as a native sidecar in the serving image, on the standard library. Th
 that does not answer gives 502 here, and the scrape counts as failed.
 """
 
+import http.client
 import sys
-import urllib.error
+import time
 import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 TIMEOUT_SECONDS = 8
+LARGEST_PAGE = 16 * 2**20
 
 
 class Straight(urllib.request.HTTPRedirectHandler):
@@ -25,14 +27,29 @@ class Straight(urllib.request.HTTPRedirectHandler):
 STRAIGHT = urllib.request.build_opener(Straight, urllib.request.ProxyHandler({}))
 
 
+def whole(answer: Any) -> bytes:
+    """The page, whole in time. Raises OSError."""
+    until, page = time.monotonic() + TIMEOUT_SECONDS, bytearray()
+    while True:
+        piece = answer.read1(1 << 16)
+        if not piece:
+            return bytes(page)
+        page += piece
+        if len(page) > LARGEST_PAGE or time.monotonic() > until:
+            raise OSError(f"it is longer than {LARGEST_PAGE} bytes or {TIMEOUT_SECONDS} s")
+
+
 def serve(port: int, url: str) -> None:
     class Handler(BaseHTTPRequestHandler):
+        timeout = TIMEOUT_SECONDS
+
         def do_GET(self) -> None:
             try:
                 with STRAIGHT.open(url, timeout=TIMEOUT_SECONDS) as answer:
-                    self._reply(answer.status, answer.headers.get("content-type", "text/plain"), answer.read())
-            except (urllib.error.URLError, OSError) as error:
-                self._reply(502, "text/plain", f"the server's metrics page cannot be read: {error}\n".encode())
+                    status, kind, page = answer.status, answer.headers.get("content-type", "text/plain"), whole(answer)
+            except (OSError, http.client.HTTPException) as error:
+                status, kind, page = 502, "text/plain", f"the server's metrics page cannot be read: {error}\n".encode()
+            self._reply(status, kind, page)
 
         def _reply(self, status: int, kind: str, body: bytes) -> None:
             self.send_response(status)

@@ -42,6 +42,7 @@ RETRY_SECONDS = 15
 LARGEST_REQUEST = 64 * 2**20
 """Bytes of a request in the store."""
 LARGEST_ANSWER = 256 * 2**20
+LARGEST_REFUSAL = 2**20
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, MemoryError)
 """What code of ours raises for a message like no other; it goes back as those that say it wrongly do."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -81,19 +82,18 @@ class Cloud:
                 self.keys, self.read_at = fetch.credentials(self.environment), time.monotonic()
             return self.keys
 
-    def send(self, method: str, url: str, service: str, body: bytes, extra: "dict[str, str]", timeout: float) -> bytes:
+    def send(self, method: str, url: str, service: str, body: bytes, extra: "dict[str, str]", timeout: float) -> "bytes | bytearray":
         now = datetime.datetime.now(datetime.timezone.utc)  # noqa: UP017
         headers = fetch.signed(method, url, self.region, self.credentials(), extra, now, service, body)
         request = urllib.request.Request(url, data=body if method != "GET" else None, headers=headers, method=method)  # noqa: S310
         try:
-            with fetch.STRAIGHT.open(request, timeout=timeout) as answer:
-                text = answer.read(LARGEST_REQUEST + 1)
+            _, text = probe.whole(request, timeout, LARGEST_REQUEST)
         except urllib.error.HTTPError as error:
             missing = service == "s3" and method == "GET" and error.code in (403, 404)
             raise (Refused if missing else Again)(f"{service} answered {error.code}") from None
         except (OSError, http.client.HTTPException) as error:
             raise Again(f"{service} cannot be reached: {getattr(error, 'reason', error)}") from None
-        if len(text) > LARGEST_REQUEST:
+        if text is None:
             raise Refused(f"{service} answered with more than {LARGEST_REQUEST} bytes")
         return text
 
@@ -103,13 +103,19 @@ class Cloud:
         headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": f"AmazonSQS.{action}"}
         text = self.send("POST", endpoint.rstrip("/") + "/", "sqs", body, headers, WAIT_SECONDS + 10)
         try:
-            return json.loads(text) if text else {}
+            found = json.loads(text) if text else {}
         except ODD:
             raise Again("sqs answered what is no JSON") from None
+        if not isinstance(found, dict):
+            raise Again("sqs answered what is no object")
+        return found
 
     def take(self, most: int) -> "list[Json]":
         asked = {"MaxNumberOfMessages": min(most, MOST_AT_ONCE), "WaitTimeSeconds": WAIT_SECONDS}
-        return self.queue("ReceiveMessage", MessageSystemAttributeNames=["ApproximateReceiveCount"], **asked).get("Messages") or []
+        found = self.queue("ReceiveMessage", MessageSystemAttributeNames=["ApproximateReceiveCount"], **asked).get("Messages") or []
+        if not isinstance(found, list) or not all(isinstance(each, dict) and isinstance(each.get("MessageId"), str) for each in found):
+            raise Again("sqs answered with what are no messages")
+        return found
 
     def done(self, message: Json) -> None:
         self.queue("DeleteMessage", ReceiptHandle=message["ReceiptHandle"])
@@ -117,7 +123,7 @@ class Cloud:
     def back(self, message: Json, seconds: int) -> None:
         self.queue("ChangeMessageVisibility", ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=seconds)
 
-    def stored(self, name: str) -> bytes:
+    def stored(self, name: str) -> "bytes | bytearray":
         url = fetch.address(f"{self.config['store']}requests/{name}", self.region, self.environment)
         return self.send("GET", url, "s3", b"", {}, fetch.TIMEOUT_SECONDS)
 
@@ -147,10 +153,7 @@ def request_of(config: Json, message: Json, cloud: Cloud) -> "tuple[str, str, by
         if not isinstance(asked["file"], str) or not NAME.fullmatch(asked["file"]):
             raise Refused(f"{name} names a file that is no plain name")
         raw = cloud.stored(asked["file"])
-        try:
-            body = json.loads(raw)
-        except (ValueError, RecursionError):
-            raise Refused(f"the request of {name} is no JSON") from None
+        body = probe.read(raw)
     else:
         body = asked["request"]
     if not isinstance(body, dict):
@@ -168,20 +171,19 @@ def ask(config: Json, path: str, body: bytes) -> "tuple[int, Json]":
     headers = {"content-type": "application/json"}
     request = urllib.request.Request(config["base"] + path, data=body, headers=headers)  # noqa: S310
     try:
-        with fetch.STRAIGHT.open(request, timeout=config["timeout_seconds"]) as answer:
-            status, text = answer.status, answer.read(LARGEST_ANSWER + 1)
+        status, text = probe.whole(request, config["timeout_seconds"], LARGEST_ANSWER)
     except urllib.error.HTTPError as error:
         if error.code == 429 or error.code >= 500:
             raise Again(f"the server answered {error.code}") from None
-        status, text = error.code, error.read(LARGEST_ANSWER + 1)
+        try:
+            status, text = error.code, error.read(LARGEST_REFUSAL)
+        except (OSError, http.client.HTTPException):
+            raise Again(f"the server broke off its {error.code}") from None
     except (OSError, http.client.HTTPException) as error:
         raise Again(f"the server gave no answer: {getattr(error, 'reason', error)}") from None
-    if len(text) > LARGEST_ANSWER:
+    if text is None:
         raise Again(f"the server answered with more than {LARGEST_ANSWER} bytes")
-    try:
-        return status, json.loads(text)
-    except (ValueError, RecursionError):
-        return status, text.decode(errors="replace")
+    return status, probe.read(text)
 
 
 class Worker:
@@ -274,7 +276,8 @@ class Worker:
 
 
 def attempts(message: Json) -> int:
-    said = str((message.get("Attributes") or {}).get("ApproximateReceiveCount", 1))
+    said = message.get("Attributes")
+    said = str(said.get("ApproximateReceiveCount", 1)) if isinstance(said, dict) else "1"
     return int(said) if re.fullmatch("[0-9]{1,6}", said) else 1
 
 

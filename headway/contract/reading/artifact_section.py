@@ -5,6 +5,7 @@ from typing import Any
 
 import yaml
 
+from headway.bounded_yaml import bounded_yaml
 from headway.problem import UserError
 
 
@@ -34,6 +35,6 @@ def _end(lines: list[str], start: int) -> int:
 
 def _read(text: str) -> Any:
     try:
-        return (yaml.safe_load(text) or {}).get("artifact")
-    except (yaml.YAMLError, AttributeError):
+        return (bounded_yaml(text) or {}).get("artifact")
+    except (ValueError, AttributeError):
         return None

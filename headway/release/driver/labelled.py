@@ -73,12 +73,12 @@ def compared(
     """Ask a replica of each version, for `seconds` each, what is not in `over` yet. Raises OutOfReachError when one
     cannot be asked."""
     names = json.dumps(sorted(over))
-    lines = said_by_one(new, run, (_OF_THE_NEW, SCRIPTS_FOLDER, f"{seconds:g}", names, str(CHARACTERS_AT_MOST)), seconds)
+    lines = said_by_one(new, run, (_OF_THE_NEW, SCRIPTS_FOLDER, f"{seconds:g}", names, str(CHARACTERS_AT_MOST)), seconds, 3)
     answered = {name: (outcome == "right", request) for name, outcome, request in lines if outcome != "silent"}
     if not answered:
         return LabelledComparison(names=(), pairs=0, only_new_right=0, only_stable_right=0)
     requests = json.dumps([request for _, request in answered.values()])
-    told = said_by_one(stable, run, (_OF_THE_STABLE, SCRIPTS_FOLDER, f"{seconds:g}", requests), seconds)
+    told = said_by_one(stable, run, (_OF_THE_STABLE, SCRIPTS_FOLDER, f"{seconds:g}", requests), seconds, 2)
     both = {name: outcome for name, outcome in told if outcome != "silent"}
     pairs = [(answered[name][0], outcome == "right") for name, outcome in both.items() if outcome != "invalid"]
     return LabelledComparison(
@@ -86,13 +86,24 @@ def compared(
     )
 
 
-def said_by_one(pods: Sequence[Mapping[str, Any]], run: RunInPod, words: Sequence[str], seconds: float) -> list[Any]:
-    """What a script said in the first of these pods, a JSON value a line. Raises OutOfReachError."""
+def said_by_one(
+    pods: Sequence[Mapping[str, Any]], run: RunInPod, words: Sequence[str], seconds: float, length: int, named: type = str
+) -> list[Any]:
+    """What a script said in the first of these pods, a list of `length` a line: a name of the type `named`, an outcome,
+    and what else it says. Raises OutOfReachError."""
     if not pods:
         raise OutOfReachError("a version has no replica that is ready to be asked")
     pod = min(pods, key=lambda pod: str(pod["metadata"]["name"]))
     said = run(pod, ("-I", "-c", *words), seconds + GRACE_SECONDS)
     try:
-        return [bounded_json(line) for line in filter(None, said.splitlines())]
-    except ValueError as failure:
+        return [_outcome(line, length, named) for line in filter(None, said.splitlines())]
+    except (TypeError, ValueError) as failure:
         raise OutOfReachError(f"what {pod['metadata']['name']} said cannot be read ({failure})") from None
+
+
+def _outcome(line: str, length: int, named: type) -> list[Any]:
+    """Name, outcome and what the script says beside them. Raises TypeError and ValueError."""
+    name, outcome, *rest = bounded_json(line)
+    if len(rest) != length - 2 or type(name) is not named or not isinstance(outcome, str):
+        raise ValueError("it is no outcome of a request")
+    return [name, outcome, *rest]

@@ -8,7 +8,8 @@ and then stood still must not undo what others did meanwhile: each change states
 server refuses it with 409 where there is a newer one (API conventions, "Concurrency Control and Consistency").
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -61,14 +62,18 @@ class LiveService:
     def route(self) -> LiveRoute:
         """The live route; no weights where there is no route. Raises OutOfReachError."""
         live = self._api.get(self._route_path())
-        return route_of(live) if live else LiveRoute(weights={})
+        if live is None:
+            return LiveRoute(weights={})
+        with _read(self._model):
+            return route_of(live)
 
     def patch(self, split: TrafficSplit) -> None:
         """Give the live route the weights and copies of `split`, whose arms it must name. Raises OutOfReachError."""
         live = self._api.get(self._route_path())
         if live is None:
             raise OutOfReachError(f"there is no route {self._model} in {self._tenant}")
-        patch(self._api, live, split)
+        with _read(self._model):
+            patch(self._api, live, split)
 
     def vouch(self, until: datetime | None, safe: str, seen: str) -> None:
         """Write on the route until when it is watched, by the cluster's clock, which the dead man's switch reads; None
@@ -152,6 +157,15 @@ class LiveService:
         """Objects of the service, by its labels; none of a kind that the cluster does not know."""
         selector = urlencode({"labelSelector": f"{MODEL}={self._model},{TENANT}={self._tenant}"})
         return self._api.items(f"{path.format(self._tenant)}?{selector}")
+
+
+@contextmanager
+def _read(name: str) -> Generator[None]:
+    """Tenants' deployers write routes: one that is like none of ours is told, and ends no driver. Raises OutOfReachError."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as odd:
+        raise OutOfReachError(f"route {name} is like none of ours ({type(odd).__name__}: {odd})") from None
 
 
 def route_of(live: Mapping[str, Any]) -> LiveRoute:

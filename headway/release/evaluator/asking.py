@@ -54,8 +54,8 @@ def ask_lines(
     seconds = min(SECONDS_AT_MOST, evaluation.every.seconds / 4)
     for part in _parts(holdout, drawn):
         words = (_SCRIPT, SCRIPTS_FOLDER, f"{seconds:g}", evaluation.like, evaluation.answer or "", part)
-        told = said_by_one([chance.choice(pods)], run, words, seconds)
-        right += [(int(number), outcome == "right") for number, outcome in told if outcome != "silent"]
+        told = said_by_one([chance.choice(pods)], run, words, seconds, 2, int)
+        right += [(number, outcome == "right") for number, outcome in told if outcome != "silent"]
     return LabelledAnswers(right=right, silent=len(drawn) - len(right))
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from headway.environment.kubernetes import LARGEST_EVENT, KubernetesApi, UnusableKubeconfigError
+from headway.environment.api_answer import LARGEST_EVENT
+from headway.environment.kubernetes import KubernetesApi, UnusableKubeconfigError
 from headway.environment.port import OutOfReachError
 from headway.problem import UserError
 from tests.loopback import Handler, served

@@ -254,5 +254,5 @@ def test_a_package_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         def do_GET(self) -> None:
             self.reply(200, INDEX_OF.format(url="x.tgz") if self.path.endswith(".yaml") else b"x" * 1001)
 
-    with served(Server) as address, pytest.raises(UserError, match="has more than 1000 bytes"):
+    with served(Server) as address, pytest.raises(UserError, match="more than 1000 bytes"):
         package_of({"chart": "keda", "version": "2.0.0", "repository": address, "digest": None}, None)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from headway.environment.kubernetes import ApiAnswer
+from headway.environment.api_answer import ApiAnswer
 from headway.environment.port import OutOfReachError
 from headway.problem import Exit, Problem, UserError
 from headway.verify import attestation

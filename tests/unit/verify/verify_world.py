@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway.contract.pool import Pool
-from headway.environment.kubernetes import ApiAnswer
+from headway.environment.api_answer import ApiAnswer
 from headway.environment.port import Facility
 from headway.verify.site import Site
 
