@@ -19,12 +19,14 @@ from headway.environment.request_samples import SampleBucket, UnreadableSamplesE
 from headway.model_registry import mlflow
 from headway.problem import UserError
 from headway.release.driver import golden_answers, labelled
+from headway.release.evaluation.holdout import labelled_requests
 from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
 from headway.release.evidence.reader import PrometheusEvidence
 from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow
 from headway.verify import alerts, probe, run, scrapes
 from headway.verify.catalogue import VerifyCheck
 from headway.verify.outcome import Sighting
+from tests.evaluation_world import evaluation, lines
 from tests.fuzz.parser import FuzzedParser, document, texts
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -250,6 +252,13 @@ PARSERS = (
         read=_compared,
         refuses=(OutOfReachError,),
         seeds=texts('["a", "right", {"body": 1}]\n["b", "invalid", {}]\n', '["a", "right"]\n'),
+    ),
+    FuzzedParser(
+        name="labelled-requests",
+        rooms=("headway/release/evaluation/holdout.py",),
+        read=lambda data: labelled_requests(data, evaluation(60, slices=[])),
+        refuses=(UserError,),
+        seeds=("\n".join(map(json.dumps, lines(60))).encode(),),
     ),
     FuzzedParser(
         name="verify-targets",

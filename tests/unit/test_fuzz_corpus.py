@@ -28,10 +28,8 @@ READING = {
 TRUSTED = {
     "components/access/component.py": "its own document, made one line above",
     "components/nodes/gpu_pool.py": "a value that the settings of the stack have checked",
-    "components/nodes/launch.py": "writes only",
     "components/observability/panels.py": "the panel that it has just drawn",
     "headway/bounded_json.py": "is what the others read by",
-    "headway/artifact_upload/plan.py": "writes only",
     "headway/cli/logs.py": "an option of whoever types it",
     "headway/cli/nodes.py": "its own text",
     "headway/cli/program.py": "another process of this checkout",
@@ -42,8 +40,9 @@ TRUSTED = {
     "headway/ledger/chain.py": "its own canonical text",
     "headway/release/driver/driver.py": "times of events, which `ledger-event` has read",
     "headway/release/report/page.py": "times of events, which `ledger-event` has read",
+    "headway/release/evaluator/evaluator.py": "times of events, which `ledger-event` has read",
+    "headway/release/evaluator/serving.py": "times of events, which `ledger-event` has read",
     "headway/verify/inside.py": "its own arguments",
-    "components/model_service/scripts/fate.py": "the kernel's own files",
     "policies/guardrails/identity.py": "a document of the program that is judged, whose errors end its preview",
     "stacks/upstream.py": "parameters that the layers' own program writes",
 }
