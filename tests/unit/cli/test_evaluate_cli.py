@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from headway.cli import evaluate, release
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
+from headway.contract.units import Duration
 from headway.environment.port import OutOfReachError
 from headway.ledger.store import FolderStore
 from headway.problem import Exit
@@ -34,7 +35,8 @@ Command = Callable[..., Result]
 @pytest.fixture(scope="module")
 def contract() -> Model:
     (found,) = load_tenant(PROJECT / "tenants" / "vision").contracts
-    return next(model for model in found.models if model.name == "defects")
+    model = next(model for model in found.models if model.name == "defects")
+    return model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import pytest
 
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
+from headway.contract.units import Duration
 from headway.environment.port import OutOfReachError
 from headway.ledger.chain import verify
 from headway.problem import Exit
@@ -22,7 +23,8 @@ TENANTS = Path(__file__).parents[4] / "tenants"
 @pytest.fixture(scope="module")
 def contract() -> Model:
     (found,) = load_tenant(TENANTS / "vision").contracts
-    return next(model for model in found.models if model.name == "defects")
+    model = next(model for model in found.models if model.name == "defects")
+    return model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
 
 
 @pytest.fixture
