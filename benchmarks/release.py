@@ -23,7 +23,7 @@ from headway.release.backtest.interval import interval
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
 from headway.release.worlds.scenarios import BAKE_SCENARIOS, SCENARIOS, Scenario
 from headway.release.worlds.service import SimulatedService
-from headway.release.worlds.world import EDGES, WORLDS, SimulatedWorld
+from headway.release.worlds.world import FINE_EDGES, WORLDS, SimulatedWorld
 
 MINUTES, MINUTES_WITH_BAKE = 240, 360
 CLASSES = ("short", "long")
@@ -63,7 +63,7 @@ def judge(
     """Run one cell; with `bake` until the old version is gone."""
     begun = time.perf_counter()
     service = SimulatedService(world, scenario, rate, rollouts, seed)
-    gate = Gate(policy, EDGES, CLASSES, shape=(rollouts,))
+    gate = Gate(policy, world.edges, CLASSES, shape=(rollouts,))
     buckets, errors = service.history()
     gate.learn(Counts(buckets=buckets, errors=errors))
     decision = gate.start()
@@ -163,6 +163,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rollouts", type=int, default=100)
     parser.add_argument("--rates", default="1,10,200")
     parser.add_argument("--world", choices=sorted(WORLDS), default="base")
+    parser.add_argument("--fine-edges", action="store_true", help="histograms with the edges of Headway's proxies, not Istio's default ones")
     parser.add_argument("--scenario", action="append", help="name, or the start of one; all by default")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-mirror", action="store_true")
@@ -188,10 +189,11 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = [s for s in scenarios if not asked.scenario or any(s.name.startswith(name) for name in asked.scenario)]
     if not wanted:
         parser.error(f"no scenario starts so; there are: {', '.join(s.name for s in scenarios)}")
+    world = replace(WORLDS[asked.world], edges=FINE_EDGES) if asked.fine_edges else WORLDS[asked.world]
     cells: list[ScenarioResult] = []
     for scenario in wanted:
         for rate in map(float, asked.rates.split(",")):
-            cells.append(judge(WORLDS[asked.world], scenario, rate, asked.rollouts, asked.seed, policy, bake=asked.bake))
+            cells.append(judge(world, scenario, rate, asked.rollouts, asked.seed, policy, bake=asked.bake))
             sys.stdout.write(f"{line(cells[-1])}\n")
             sys.stdout.flush()
     for kind in ("healthy", "bad"):

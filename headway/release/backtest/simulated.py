@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from headway.release.gate import Counts, Decision, Tick
 from headway.release.worlds.scenarios import Scenario
 from headway.release.worlds.service import SimulatedService
-from headway.release.worlds.world import EDGES, SimulatedWorld
+from headway.release.worlds.world import SimulatedWorld
 
 Floats = NDArray[np.float64]
 _CLASSES = ("short", "long")
@@ -23,6 +23,7 @@ class SimulatedTraffic:
     ) -> None:
         """`rate`: users' requests a second, all arms together."""
         self.tick_seconds, self.rehearsals = tick_seconds, rehearsals
+        self._edges = world.edges
         self._users = rate * tick_seconds
         self._before = SimulatedService(world, scenario, rate, rehearsals, seed)
         # A service shows a minute at a time; a longer tick is a minute of a busier one.
@@ -31,7 +32,7 @@ class SimulatedTraffic:
 
     @property
     def edges(self) -> Mapping[str, Sequence[float]]:
-        return {"latency": EDGES}
+        return {"latency": self._edges}
 
     @property
     def classes(self) -> tuple[str, ...]:

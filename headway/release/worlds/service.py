@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from headway.release.worlds.scenarios import CANARY, Minute, Scenario
-from headway.release.worlds.world import ARMS, EDGES, Floats, SimulatedWorld
+from headway.release.worlds.world import ARMS, Floats, SimulatedWorld
 
 HISTORY_MINUTES = 15
 _PEAK_SPREAD = 0.01
@@ -45,7 +45,7 @@ class SimulatedService:
 
     def history(self) -> tuple[Floats, Floats]:
         """Buckets and errors of the stable version over the minutes before the rollout, healthy and summed."""
-        buckets, errors = np.zeros((self._n, 2, len(EDGES) + 1)), np.zeros((self._n, 2))
+        buckets, errors = np.zeros((self._n, 2, len(self._world.edges) + 1)), np.zeros((self._n, 2))
         for _ in range(HISTORY_MINUTES):
             minute = self._healthy(-1, np.zeros(self._n), np.zeros(self._n))
             if self._scenario.shape:
@@ -105,11 +105,11 @@ class SimulatedService:
 
     def _arm(self, arm: str, minute: Minute, share: Floats) -> tuple[Floats, Floats]:
         world, rng = self._world, self._rng
-        buckets, errors = np.zeros((self._n, 2, len(EDGES) + 1)), np.zeros((self._n, 2))
+        buckets, errors = np.zeros((self._n, 2, len(world.edges) + 1)), np.zeros((self._n, 2))
         if not share.any():
             return buckets, errors
         far, tail = np.broadcast_to(minute.far, (self._n,)), minute.tail.get(arm, 0.0)
-        logs = np.log(np.asarray(EDGES))
+        logs = np.log(np.asarray(world.edges))
         for kind, median in enumerate(world.medians):
             part = minute.long_share[arm] if kind else 1 - minute.long_share[arm]
             requests = rng.poisson(np.maximum(self._rate * 60 * minute.load * part * share, 0.0))

@@ -5,10 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from headway.signals.buckets import latency_edges_milliseconds
+
 Floats = NDArray[np.float64]
 
 EDGES = (1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 500.0, 1000.0, 2500.0, 5000.0, 10000.0, 30000.0)
 """Milliseconds: Istio's default edges of request durations in this range (14 buckets with the one above the last)."""
+FINE_EDGES = tuple(map(float, latency_edges_milliseconds()))
+"""Those of Headway's own proxies: each about a quarter above the one before."""
 ARMS = ("stable", "baseline", "canary", "mirrored")
 
 
@@ -32,6 +36,8 @@ class SimulatedWorld:
     """Coefficient of variation of an arm's error rate from minute to minute."""
     stress: float = 1.0
     """Multiplies the independent noise."""
+    edges: tuple[float, ...] = EDGES
+    """Of the latency histogram, in milliseconds."""
 
 
 BASE = SimulatedWorld(name="base", medians=(60.0, 160.0), spread=0.45, long_share=0.30)

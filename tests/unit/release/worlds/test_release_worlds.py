@@ -1,5 +1,7 @@
 """The simulated services show what they are said to show."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -7,7 +9,7 @@ from benchmarks.release import judge
 from headway.release.gate import GatePolicy
 from headway.release.worlds.scenarios import BAKE_SCENARIOS, SCENARIOS
 from headway.release.worlds.service import SimulatedService
-from headway.release.worlds.world import BASE, EDGES
+from headway.release.worlds.world import BASE, EDGES, FINE_EDGES
 
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}
 IN_BAKE = {scenario.name: scenario for scenario in BAKE_SCENARIOS}
@@ -27,6 +29,15 @@ def test_a_healthy_service_has_the_published_latencies_and_errors():
     assert below[250.0] < 0.99 < below[500.0], "a p99 of about 365 ms"
     assert errors.sum() / total.sum() == pytest.approx(0.001, rel=0.1)
     assert total.sum() / 50 == pytest.approx(200 * 60 * 15, rel=0.01)
+
+
+def test_a_world_with_fine_edges_counts_the_same_requests_between_them():
+    fine = dataclasses.replace(BASE, edges=FINE_EDGES)
+    coarse, finer = (SimulatedService(world, NAMED["identical versions"], 200.0, 50, seed=1).history()[0] for world in (BASE, fine))
+    assert finer.shape[-1] == len(FINE_EDGES) + 1
+    assert finer.sum() == pytest.approx(coarse.sum(), rel=0.01)
+    above = {edge: finer[..., FINE_EDGES.index(edge) + 1 :].sum() for edge in (231.0, 289.0)}
+    assert above[289.0] < coarse[..., EDGES.index(250.0) + 1 :].sum() < above[231.0]
 
 
 @pytest.mark.parametrize(
