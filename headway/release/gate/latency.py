@@ -41,9 +41,6 @@ _FIRST_REQUESTS, _CLASS_REQUESTS = 200.0, 50.0
 _ASSUMED_NOISE, _ASSUMED_DRIFT = 0.03, 0.15
 """Standard deviation of an arm's latency level from tick to tick, assumed until the baseline shows it; and of a service's from hour to hour,
 where the past stands in for the control."""
-_PROOF_OF_ALL = 100.0
-"""E-value at which all that the version answered counts as proof before full traffic: one that is slower than the margin at some edge gets
-there in one of a hundred rollouts at most. Less will do at a weight, which risks less."""
 
 
 BadOf = tuple[Floats, Floats]
@@ -103,7 +100,6 @@ class Latency(Stateful):
         """By what more than one replica shows, or lasts: what takes it back."""
         self._copies = np.asarray([stage.mirror > 0 for stage in policy.stages])
         self._margins = [stage.latency_margin for stage in policy.stages]
-        self._of_all = policy.stages[-1].proof_bound / _PROOF_OF_ALL
         spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
         self.here = TailProof(len(edges), rollouts, tuple(hopes.values()), spread)
         """For the margin of the stage, begun anew at each."""
@@ -257,7 +253,7 @@ class Latency(Stateful):
         """
         here, last = self.here.overall(), stage == len(self._margins) - 1
         proven = np.where(self._copies[stage], self.here.everywhere(), here)
-        proven = np.where(last & ~self._copies[stage], np.minimum(here, self.lasting.everywhere() * self._of_all), proven)
+        proven = np.where(last & ~self._copies[stage], np.minimum(here, self.lasting.everywhere()), proven)
         proven = np.where(baking, self.lasting.everywhere(), proven)
         return np.where(self.decided, proven, 0.0)
 
