@@ -126,8 +126,7 @@ class Evaluator:
             for name in holdout.streams(number, self._accepted):
                 counted[name] += RIGHT if right else WRONG
         wrong = sorted({number + 1 for number, right in answers.right if not right})
-        with suppress(LostError):  # another loop has asked meanwhile
-            self._write(EvaluationEvent.ROUND, standing, {"answers": counted, "silent": answers.silent, "wrong_lines": wrong})
+        self._write(EvaluationEvent.ROUND, standing, {"answers": counted, "silent": answers.silent, "wrong_lines": wrong})
         after = self._standing(standing.release)
         wait = max(0.0, self._until_due(after))
         if after.loss is None or after.answer:
@@ -141,8 +140,7 @@ class Evaluator:
         answer = answer_to(loss, self._evaluation.on_loss, to)
         found = {"stream": loss.stream, "asked": loss.asked, "wrong": loss.wrong, "value": float(f"{loss.value:.6g}")}
         body = {**found, "to": {"release": to.release, "digest": to.digest} if to and answer.to else None, "reason": answer.reason}
-        with suppress(LostError):  # another loop has found it too
-            self._write(EvaluationEvent.LOSS, standing, body)
+        self._write(EvaluationEvent.LOSS, standing, body)
         return replace(self.look(), new=True)
 
     def _settle(self, serving: str) -> None:
@@ -151,8 +149,7 @@ class Evaluator:
             answer = standing.answer
             if answer and answer.to and answer.due and standing.release != serving:
                 outcome = ReleaseOutcome.PROMOTED.value if serving == answer.to[0] else "superseded"
-                with suppress(LostError):
-                    self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome, "serves": serving})
+                self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome, "serves": serving})
 
     def _back(self, standing: VersionStanding) -> LookResult:
         """Carry out what a proven loss asks for; a runner that takes over finds it here again."""
@@ -162,8 +159,7 @@ class Evaluator:
         outcome = self._take_back(ServedVersion(*answer.to), answer.reason)
         serving = _serving(self._rounds.chain, fold(self._releases.read()))
         back = serving == answer.to[0]
-        with suppress(LostError):
-            self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome.value, "serves": serving})
+        self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome.value, "serves": serving})
         look = EvaluationLook.BACK if back else EvaluationLook.STAYED
         after = replace(standing, answer=replace(answer, outcome=outcome.value))
         return LookResult(look=look, release=standing.release, standing=after, wait=self._every.total_seconds())
@@ -183,9 +179,11 @@ class Evaluator:
         return (datetime.fromisoformat(standing.last) + self._every - self._now()).total_seconds()
 
     def _write(self, kind: EvaluationEvent, standing: VersionStanding, body: dict[str, Any]) -> None:
+        """Nothing where another loop has written meanwhile: whoever reads on finds what it wrote."""
         accepted = {name: stream.accepted for name, stream in standing.streams.items()}
         head = {"release": standing.release, "holdout": standing.holdout, "accepted": accepted}
-        self._rounds.append(kind, {**head, **body})
+        with suppress(LostError):
+            self._rounds.append(kind, {**head, **body})
 
 
 def _serving(chain: str, service: ServiceState) -> str:

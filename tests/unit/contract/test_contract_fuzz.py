@@ -20,6 +20,7 @@ from headway.contract.tenant import Tenant
 from headway.problem import Problem
 from tests.contract_data import contract_of
 from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, VISION, pool
+from tests.fuzz.mutation import places
 
 DOCS = Path(__file__).parents[3] / "docs/reference"
 SEEDS: list[tuple[dict[str, Any], type[Model] | type[Tenant]]] = [
@@ -37,16 +38,11 @@ ODD: list[Any] = [
 ]  # fmt: skip
 
 
-def _paths(node: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    inside = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
-    return [path for key, value in inside for path in ((*above, key), *_paths(value, (*above, key)))]
-
-
 def mutated(data: dict[str, Any], chance: random.Random) -> dict[str, Any]:
     """`data` with one to four random changes: values, keys, entries, whole branches from elsewhere."""
     result = copy.deepcopy(data)
     for _ in range(chance.randint(1, 4)):
-        paths = _paths(result)
+        paths = places(result)
         if not paths:
             break
         *above, last = chance.choice(paths)
@@ -66,7 +62,7 @@ def mutated(data: dict[str, Any], chance: random.Random) -> dict[str, Any]:
                 target[chance.choice(list(target))] = copy.deepcopy(target[last])
             case 5:
                 other: Any = chance.choice(SEEDS)[0]
-                for key in chance.choice(_paths(other)):
+                for key in chance.choice(places(other)):
                     other = other[key]
                 target[last] = copy.deepcopy(other)
             case _ if isinstance(target[last], int) and not isinstance(target[last], bool):
@@ -166,7 +162,7 @@ def test_any_value_in_any_place_is_accepted_or_refused_with_reasons(
     seed: tuple[dict[str, Any], type[Model]], place: int, value: Any
 ) -> None:
     data, kind = copy.deepcopy(seed[0]), seed[1]
-    paths = _paths(data)
+    paths = places(data)
     *above, last = paths[place % len(paths)]
     target: Any = data
     for key in above:
