@@ -163,7 +163,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rollouts", type=int, default=100)
     parser.add_argument("--rates", default="1,10,200")
     parser.add_argument("--world", choices=sorted(WORLDS), default="base")
-    parser.add_argument("--fine-edges", action="store_true", help="histograms with the edges of Headway's proxies, not Istio's default ones")
+    parser.add_argument(
+        "--fine-edges", action="store_true", help="histograms with the edges of Headway's proxies, not Istio's default ones"
+    )
     parser.add_argument("--scenario", action="append", help="name, or the start of one; all by default")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-mirror", action="store_true")
