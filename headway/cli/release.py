@@ -55,6 +55,7 @@ def start(
     supersede: Annotated[bool, typer.Option("--supersede", help="Drain the release that is under way first.")] = False,
     speed: Annotated[float, typer.Option("--speed", help="Sandbox only: how much faster its minutes pass.")] = 1.0,
     unguarded: Annotated[bool, typer.Option("--unguarded", help="Begin although no release guard watches.")] = False,
+    overrule: Annotated[bool, typer.Option("--overrule", help="Begin although its evaluation proved this version worse.")] = False,
     environment: EnvironmentOption = None,
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
@@ -68,7 +69,7 @@ def start(
     from headway.release.service_place import place
 
     here = place(service, to_write(environment, project), project, prometheus)
-    options = StartOptions(reason=reason, commit=commit or commit_of(here.project), speed=speed)
+    options = StartOptions(reason=reason, commit=commit or commit_of(here.project), speed=speed, overrule=overrule)
     with shown(output, here.chain, notify) as view:
         ended = drive(here, view, begun(here, view, options, supersede=supersede, guarded=not unguarded))
     raise typer.Exit(code(ended))

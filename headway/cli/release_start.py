@@ -63,6 +63,7 @@ def _begun(
     service = fold(ledger.read())
     if service.running and service.running.release == release_id(model):
         return service.running
+    start = _not_accused(here, start, release_id(model))
     if service.running and supersede:
         possible(here.chain, replace(service, rollout=None), here.store, model, start)
         ask(ledger, OperatorRequest.ROLLBACK, f"superseded by release {release_id(model)}{': ' + start.reason if start.reason else ''}")
@@ -78,6 +79,26 @@ def _begun(
         return other
     begin(here.ledger(), here.store, model, room, start, answers, _traffic(here, view, model, start.speed))
     return None
+
+
+def _not_accused(here: "ServicePlace", start: "StartOptions", release: str) -> "StartOptions":
+    """With the accusation that a person overrules. Raises UserError where nobody does, or nobody says why."""
+    from headway.release.evaluation.accusation import accusation, refusal
+    from headway.release.evaluation.standing import evaluated
+
+    why = accusation(evaluated(here.evaluations().read()), release)
+    if why is None:
+        return start
+    if not start.overrule:
+        raise refusal(here.chain, release, why)
+    if not start.reason.strip():
+        raise UserError(
+            "--overrule needs a reason.",
+            "Nobody who reads the ledger later could tell why users got a version that was proven worse; nothing was done.",
+            "Write --reason.",
+            Exit.USAGE,
+        )
+    return replace(start, overruled=why)
 
 
 def in_time(here: "ServicePlace", speed: float) -> None:

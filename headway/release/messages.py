@@ -138,8 +138,9 @@ def _started(body: Mapping[str, Any]) -> str:
         else f" Its minutes pass {body['speed']:g} times as fast as its contract says, so its figures are those of a sandbox."
     )
     why = f" {sentence(body['reason'])}" if body["reason"] else ""
+    despite = f" A person overruled its evaluation: {sentence(body['overruled'])}" if body.get("overruled") else ""
     users = f" Experiment {body['split']['experiment']} divides users by their {body['split']['user_claim']}." if body.get("split") else ""
-    return f"Release {body['release']} begins. It is compared with release {body['stable']}; its strategy is {body['strategy']}.{users}{why}{speed}"
+    return f"Release {body['release']} begins. It is compared with release {body['stable']}; its strategy is {body['strategy']}.{users}{why}{despite}{speed}"
 
 
 def _applied(body: Mapping[str, Any]) -> str:

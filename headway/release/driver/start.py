@@ -37,11 +37,13 @@ FASTEST = 240.0
 @dataclass(frozen=True, kw_only=True)
 class StartOptions:
     """What a person or CI says about a release that begins. `speed` above 1 is for the sandbox: minutes pass that much
-    faster."""
+    faster. `overrule`: the accusation of an evaluation, if there is one, which is then `overruled`."""
 
     reason: str = ""
     commit: str = ""
     speed: float = 1.0
+    overrule: bool = False
+    overruled: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,6 +98,7 @@ def begin(
             "speed": float(start.speed),
             "commit": start.commit,
             "reason": start.reason,
+            **({"overruled": start.overruled} if start.overruled else {}),
             "difference": _difference(stable, model),
         },
     )

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headway.contract.evaluation import ALL, OnLoss
+from headway.release.evaluation.accusation import accusation
 from headway.release.evaluation.standing import EvaluationHistory, LossAnswer, ProvenLoss, VersionStanding
 
 
@@ -16,10 +17,12 @@ class ServedVersion:
 
 
 def sound_version(history: EvaluationHistory, standing: VersionStanding, served: Sequence[ServedVersion]) -> ServedVersion | None:
-    """The newest of those that `served`, oldest first, that is known as sound by the same set and the same shares; None where none is."""
+    """The newest of those that `served`, oldest first, that is known as sound by the same set and the same shares and was not accused by
+    later ones; None where none is."""
     accepted = {name: stream.accepted for name, stream in standing.streams.items()}
     for version in reversed(served):
-        if version.release != standing.release and history.of(version.release, standing.holdout, accepted).known_sound:
+        sound = history.of(version.release, standing.holdout, accepted).known_sound and not accusation(history, version.release)
+        if version.release != standing.release and sound:
             return version
     return None
 

@@ -13,11 +13,12 @@ from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
 from headway.environment.port import Environment, OutOfReachError
 from headway.environment.selection import environment
-from headway.ledger.chain import verify
+from headway.ledger.chain import Ledger, verify
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.driver.start import StartOptions
+from headway.release.evaluation.standing import evaluation_chain
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import CHAIN, ROOM, Scene
 
@@ -59,6 +60,9 @@ class Here:
 
     def ledger(self) -> Any:
         return self.scene.ledger("ci")
+
+    def evaluations(self) -> Any:
+        return Ledger(self.scene.store, evaluation_chain(CHAIN), "sandbox", "ci", self.scene.world.now)
 
     def contract(self) -> Model:
         return self.model
