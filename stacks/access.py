@@ -39,14 +39,19 @@ def build(settings: AccessLayerSettings) -> None:
         allowed_account_ids=[account.id],
         default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, ACCESS)),
     )
-    found = duties(settings.environment, account, settings.access, settings.workload_identity)
+    found = duties(settings.environment, account, settings.access, settings.workload_identity, disposable=settings.storage.disposable)
     args = AccessArgs(entrants=found, issuer=settings.access.issuer, audience=settings.access.audience)
     Access("access", args, pulumi.ResourceOptions(provider=provider))
     pulumi.export("roles", {f"{duty.layer}/{duty.role}": duty.role_arn for duty in found})
 
 
 def duties(
-    environment: str, account: AccountSettings, access: AccessSettings, binding: Binding = Binding.POD_IDENTITY
+    environment: str,
+    account: AccountSettings,
+    access: AccessSettings,
+    binding: Binding = Binding.POD_IDENTITY,
+    *,
+    disposable: bool = False,
 ) -> Mapping[Duty, Entrants]:
     """Every role of the environment's people and pipelines, and who may assume it; roles that nobody may, are left out."""
     return {
@@ -58,6 +63,7 @@ def duties(
             layer=layer,
             role=role,
             binding=binding,
+            disposable=disposable,
         ): Entrants(subjects=who.subjects, principals=who.principals)
         for layer, roles in access.layers.items()
         for role, who in ((Role(name), who) for name, who in roles.items())
@@ -133,7 +139,7 @@ def _main(environment: str, folder: Path) -> None:
     settings = load(f"{environment}-{ACCESS}", given, folder)
     assert isinstance(settings, AccessLayerSettings)  # noqa: S101  by the stack's name
     access = settings.access
-    found = duties(environment, settings.account, access, settings.workload_identity)
+    found = duties(environment, settings.account, access, settings.workload_identity, disposable=settings.storage.disposable)
     first = next(iter(found))
     roles = [
         {
@@ -162,7 +168,9 @@ def bootstrap(duty: Duty) -> tuple[Statement, ...]:
         Statement(
             sid="People",
             actions=[
+                "iam:AddClientIDToOpenIDConnectProvider",
                 "iam:AttachRolePolicy",
+                "iam:RemoveClientIDFromOpenIDConnectProvider",
                 *(f"iam:{verb}*" for verb in ("Create", "Delete", "Detach", "Get", "List", "Put", "Set", "Tag", "Untag", "Update")),
             ],
             resources=[*own, issuer],
@@ -171,21 +179,9 @@ def bootstrap(duty: Duty) -> tuple[Statement, ...]:
         Statement(
             sid="StateKeys",
             actions=[
-                f"kms:{verb}*"
-                for verb in (
-                    "Create",
-                    "Decrypt",
-                    "Describe",
-                    "Enable",
-                    "Encrypt",
-                    "Get",
-                    "List",
-                    "Put",
-                    "Schedule",
-                    "Tag",
-                    "Untag",
-                    "Update",
-                )
+                "kms:DeleteAlias",
+                *(f"kms:{verb}*" for verb in ("Create", "Decrypt", "Describe", "Enable", "Encrypt", "Get", "List", "Put", "Schedule")),
+                *(f"kms:{verb}*" for verb in ("Tag", "Untag", "Update")),
             ],
             resources=["*"],
             conditions=region,

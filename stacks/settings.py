@@ -53,7 +53,7 @@ PLATFORM = "platform"
 SANDBOX = "sandbox"
 """The environment in which charts are not installed and nothing is AWS's."""
 SHARED: Mapping[str, Mapping[str, str]] = {
-    ACCESS: {"account": CLUSTER, "workload_identity": CLUSTER},
+    ACCESS: {"account": CLUSTER, "storage": CLUSTER, "workload_identity": CLUSTER},
     CLUSTER: {"access": ACCESS},
     PLATFORM: {
         "access": ACCESS,
@@ -88,6 +88,7 @@ class AccessLayerSettings(Part):
     environment: Name
     account: AccountSettings
     access: AccessSettings
+    storage: StorageSettings
     workload_identity: Binding = Binding.POD_IDENTITY
 
 

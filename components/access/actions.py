@@ -1,9 +1,8 @@
 """Which actions of AWS the Pulumi provider calls for each type that a layer registers. Pure data.
 
-Written from what each service's API offers to create, read, update and delete the type; the provider's own calls
-(hashicorp/terraform-provider-aws, `internal/service/<service>/`) were not followed one by one, so expect to add an
-action on a first account. A test holds every name to the operations that botocore knows. Tags of a new object need the
-action that tags.
+Held by `tests/components/access/provider_calls.py` to the calls in the provider's source (hashicorp/terraform-provider-aws,
+`internal/service/<service>/`), and to what AWS asks of whoever makes them: none is missing, none too many. Tags of a new
+object need the action that tags.
 """
 
 from collections.abc import Mapping
@@ -12,15 +11,15 @@ _BUCKET = (
     "s3:GetBucketTagging s3:GetBucketAcl s3:GetBucketCORS s3:GetBucketWebsite s3:GetBucketVersioning s3:GetBucketLogging s3:GetBucketPolicy "
     "s3:GetLifecycleConfiguration s3:GetReplicationConfiguration s3:GetEncryptionConfiguration s3:GetBucketObjectLockConfiguration "
     "s3:GetAccelerateConfiguration s3:GetBucketRequestPayment s3:ListBucket s3:CreateBucket s3:PutBucketTagging s3:DeleteBucket "
-    "s3:ListBucketVersions s3:GetBucketLocation s3:ListTagsForResource s3:TagResource s3:UntagResource"
+    "s3:ListTagsForResource s3:TagResource s3:UntagResource s3:PutBucketObjectLockConfiguration s3:PutBucketVersioning"
 )
-_EKS_TAGS = "eks:TagResource eks:UntagResource eks:DescribeUpdate"
+_EKS_TAGS = "eks:TagResource eks:UntagResource"
 _EC2_TAGS = "ec2:CreateTags ec2:DeleteTags"
 _ROLE = (
-    "iam:GetRole iam:ListRolePolicies iam:ListAttachedRolePolicies iam:ListInstanceProfilesForRole iam:ListRoleTags iam:CreateRole "
+    "iam:GetRole iam:ListRolePolicies iam:ListAttachedRolePolicies iam:ListInstanceProfilesForRole iam:GetRolePolicy iam:CreateRole "
     "iam:DeleteRole iam:UpdateRole iam:UpdateRoleDescription iam:UpdateAssumeRolePolicy iam:PutRolePermissionsBoundary iam:TagRole iam:UntagRole"
 )
-_QUEUE = "sqs:GetQueueAttributes sqs:GetQueueUrl sqs:ListQueueTags sqs:CreateQueue sqs:SetQueueAttributes sqs:DeleteQueue sqs:TagQueue sqs:UntagQueue"
+_QUEUE = "sqs:GetQueueAttributes sqs:ListQueueTags sqs:CreateQueue sqs:SetQueueAttributes sqs:DeleteQueue sqs:TagQueue sqs:UntagQueue"
 _IDENTITY = f"iam:GetRole iam:PassRole {_EKS_TAGS}"
 
 _TABLE: Mapping[str, str] = {
@@ -45,13 +44,13 @@ _TABLE: Mapping[str, str] = {
     "aws:ec2/routeTable:RouteTable": f"ec2:DescribeRouteTables ec2:CreateRouteTable ec2:DeleteRouteTable {_EC2_TAGS}",
     "aws:ec2/routeTableAssociation:RouteTableAssociation": "ec2:DescribeRouteTables ec2:AssociateRouteTable ec2:DisassociateRouteTable "
     "ec2:ReplaceRouteTableAssociation",
-    "aws:ec2/securityGroup:SecurityGroup": "ec2:DescribeSecurityGroups ec2:DescribeSecurityGroupRules ec2:DescribeNetworkInterfaces "
-    f"ec2:CreateSecurityGroup ec2:DeleteSecurityGroup ec2:RevokeSecurityGroupEgress ec2:AuthorizeSecurityGroupEgress {_EC2_TAGS}",
+    "aws:ec2/securityGroup:SecurityGroup": "ec2:DescribeSecurityGroups ec2:DescribeNetworkInterfaces "
+    f"ec2:CreateSecurityGroup ec2:DeleteSecurityGroup ec2:RevokeSecurityGroupEgress {_EC2_TAGS}",
     "aws:ec2/subnet:Subnet": f"ec2:DescribeSubnets ec2:DescribeNetworkInterfaces ec2:CreateSubnet ec2:ModifySubnetAttribute ec2:DeleteSubnet {_EC2_TAGS}",
     "aws:ec2/vpc:Vpc": "ec2:DescribeVpcs ec2:DescribeVpcAttribute ec2:DescribeNetworkAcls ec2:DescribeRouteTables ec2:DescribeSecurityGroups "
     f"ec2:CreateVpc ec2:ModifyVpcAttribute ec2:DeleteVpc {_EC2_TAGS}",
-    "aws:ec2/vpcEndpoint:VpcEndpoint": "ec2:DescribeVpcEndpoints ec2:DescribePrefixLists ec2:CreateVpcEndpoint ec2:ModifyVpcEndpoint "
-    f"ec2:DeleteVpcEndpoints route53:AssociateVPCWithHostedZone {_EC2_TAGS}",
+    "aws:ec2/vpcEndpoint:VpcEndpoint": "ec2:DescribeVpcEndpoints ec2:DescribeNetworkInterfaces ec2:DescribePrefixLists ec2:CreateVpcEndpoint "
+    f"ec2:ModifyVpcEndpoint ec2:DeleteVpcEndpoints route53:AssociateVPCWithHostedZone {_EC2_TAGS}",
     "aws:ecr/lifecyclePolicy:LifecyclePolicy": "ecr:GetLifecyclePolicy ecr:PutLifecyclePolicy ecr:DeleteLifecyclePolicy",
     "aws:ecr/pullThroughCacheRule:PullThroughCacheRule": "ecr:DescribePullThroughCacheRules ecr:CreatePullThroughCacheRule "
     "ecr:UpdatePullThroughCacheRule ecr:DeletePullThroughCacheRule iam:CreateServiceLinkedRole",
@@ -62,17 +61,18 @@ _TABLE: Mapping[str, str] = {
     "aws:eks/accessEntry:AccessEntry": f"eks:DescribeAccessEntry eks:CreateAccessEntry eks:UpdateAccessEntry eks:DeleteAccessEntry {_EKS_TAGS}",
     "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": "eks:ListAssociatedAccessPolicies eks:AssociateAccessPolicy "
     "eks:DisassociateAccessPolicy",
-    "aws:eks/addon:Addon": f"eks:DescribeAddon eks:CreateAddon eks:UpdateAddon eks:DeleteAddon {_EKS_TAGS}",
-    "aws:eks/cluster:Cluster": "eks:DescribeCluster eks:ListClusters eks:CreateCluster eks:UpdateClusterConfig eks:UpdateClusterVersion "
+    "aws:eks/addon:Addon": f"eks:DescribeAddon eks:DescribeUpdate eks:CreateAddon eks:UpdateAddon eks:DeleteAddon {_EKS_TAGS}",
+    "aws:eks/cluster:Cluster": "eks:DescribeCluster eks:DescribeUpdate eks:ListClusters eks:CreateCluster eks:UpdateClusterConfig eks:UpdateClusterVersion "
     f"eks:AssociateEncryptionConfig eks:DeleteCluster iam:PassRole iam:GetRole kms:DescribeKey kms:CreateGrant "
     f"iam:CreateServiceLinkedRole {_EKS_TAGS}",
-    "aws:eks/nodeGroup:NodeGroup": "eks:DescribeNodegroup eks:ListNodegroups eks:CreateNodegroup eks:UpdateNodegroupConfig "
+    "aws:eks/nodeGroup:NodeGroup": "eks:DescribeNodegroup eks:DescribeUpdate eks:ListNodegroups eks:CreateNodegroup eks:UpdateNodegroupConfig "
     "eks:UpdateNodegroupVersion eks:DeleteNodegroup iam:PassRole iam:GetRole iam:CreateServiceLinkedRole ec2:RunInstances "
     f"ec2:DescribeLaunchTemplateVersions ec2:DescribeSubnets {_EC2_TAGS} {_EKS_TAGS}",
     "aws:eks/podIdentityAssociation:PodIdentityAssociation": "eks:DescribePodIdentityAssociation eks:ListPodIdentityAssociations "
     f"eks:CreatePodIdentityAssociation eks:UpdatePodIdentityAssociation eks:DeletePodIdentityAssociation {_IDENTITY}",
     "aws:iam/openIdConnectProvider:OpenIdConnectProvider": "iam:GetOpenIDConnectProvider iam:CreateOpenIDConnectProvider "
-    "iam:UpdateOpenIDConnectProviderThumbprint iam:DeleteOpenIDConnectProvider iam:TagOpenIDConnectProvider iam:UntagOpenIDConnectProvider",
+    "iam:UpdateOpenIDConnectProviderThumbprint iam:AddClientIDToOpenIDConnectProvider iam:RemoveClientIDFromOpenIDConnectProvider "
+    "iam:DeleteOpenIDConnectProvider iam:TagOpenIDConnectProvider iam:UntagOpenIDConnectProvider",
     "aws:iam/role:Role": _ROLE,
     "aws:iam/rolePolicy:RolePolicy": "iam:GetRolePolicy iam:PutRolePolicy iam:DeleteRolePolicy",
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": "iam:ListAttachedRolePolicies iam:AttachRolePolicy iam:DetachRolePolicy",
@@ -94,7 +94,7 @@ _TABLE: Mapping[str, str] = {
     "aws:sns/topicSubscription:TopicSubscription": "sns:GetSubscriptionAttributes sns:Subscribe sns:Unsubscribe",
     "aws:sqs/queue:Queue": _QUEUE,
     "aws:sqs/queuePolicy:QueuePolicy": "sqs:GetQueueAttributes sqs:SetQueueAttributes",
-    "aws:ssm/parameter:Parameter": "ssm:DescribeParameters ssm:GetParameter ssm:GetParameters ssm:ListTagsForResource ssm:PutParameter "
+    "aws:ssm/parameter:Parameter": "ssm:DescribeParameters ssm:GetParameter ssm:ListTagsForResource ssm:PutParameter "
     "ssm:DeleteParameter ssm:AddTagsToResource ssm:RemoveTagsFromResource",
     "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": "ec2:DescribeSecurityGroupRules ec2:AuthorizeSecurityGroupIngress "
     f"ec2:ModifySecurityGroupRules ec2:RevokeSecurityGroupIngress {_EC2_TAGS}",

@@ -41,6 +41,8 @@ class Duty:
     role: Role = Role.DEPLOYER
     binding: Binding = Binding.POD_IDENTITY
     """How the environment's workloads get their roles."""
+    disposable: bool = False
+    """Whether a destroy of the environment also empties its buckets."""
 
     @property
     def kind(self) -> str:

@@ -70,6 +70,7 @@ _NOT_OURS: Mapping[str, Sequence[str]] = {
     "route53:AssociateVPCWithHostedZone": ["arn:aws:route53:::hostedzone/*"],
 }
 """What deploying touches of other accounts: Amazon's node images, and the zones of AWS's services, by action."""
+_PAST_LOCKS = "s3:BypassGovernanceRetention"
 _BOUND = frozenset({"iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary", "iam:DeleteRolePolicy"})
 _TAGS = frozenset({"iam:CreateRole", "iam:TagRole", "iam:UntagRole"})
 _ATTACHES = frozenset({"iam:AttachRolePolicy", "iam:DetachRolePolicy"})
@@ -89,7 +90,7 @@ def documents(duty: Duty) -> Mapping[str, tuple[Statement, ...]]:
             return {
                 "network": network,
                 "cluster": access,
-                "storage": tuple(s for s in rest if s not in access),
+                "storage": (*(s for s in rest if s not in access), *_empties(duty)),
                 "state": (*_state(duty), *looks),
             }
         case Role.DEPLOYER, "platform":
@@ -101,6 +102,22 @@ def documents(duty: Duty) -> Mapping[str, tuple[Statement, ...]]:
             return {"layer": seen, "releases": _releases(duty), "state": (*_state(duty), *looks)}
         case _:
             return {"look": looks}
+
+
+def _empties(duty: Duty) -> tuple[Statement, ...]:
+    """A destroy of a disposable environment deletes every version that its buckets hold, also what the ledger has locked.
+
+    Source: hashicorp/terraform-provider-aws, `internal/service/s3/delete.go` (`emptyBucket`): versions and markers by their ids, past the
+    lock and any legal hold where the bucket has Object Lock.
+    """
+    if not duty.disposable:
+        return ()
+    buckets = [duty.bucket(role) for role in ("access-logs", "artifacts", "ledger", "telemetry")]
+    return (
+        Statement(sid="FindVersions", actions=["s3:ListBucketVersions"], resources=buckets),
+        Statement(sid="DeleteVersions", actions=["s3:DeleteObjectVersion"], resources=[f"{bucket}/*" for bucket in buckets]),
+        Statement(sid="EndLocks", actions=[_PAST_LOCKS, "s3:PutObjectLegalHold"], resources=[f"{duty.bucket('ledger')}/*"]),
+    )
 
 
 def _pushes(duty: Duty) -> tuple[Statement, ...]:
@@ -197,8 +214,12 @@ def _ec2(name: str, duty: Duty, own: Mapping[str, Mapping[str, str]], new: Mappi
         # EKS makes the group of control plane and nodes, with its own tags alone.
         yield "Ec2ClusterGroup", groups, {"StringEquals": {"aws:ResourceTag/aws:eks:cluster-name": duty.cluster}}, ""
     if name in ("CreateTags", "RevokeSecurityGroupIngress", "RevokeSecurityGroupEgress"):
-        # The group that comes with the network is emptied and only then tagged.
-        yield "Ec2DefaultGroup", groups[:1], {"Null": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": "true"}}, ""
+        # The group that comes with the network is tagged and emptied, its rules by their ids; they bear no tag
+        # (`internal/service/ec2/vpc_default_security_group.go`).
+        unmarked = {"Null": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": "true"}}
+        yield "Ec2DefaultGroup", groups[:1], unmarked, ""
+        if name != "CreateTags":
+            yield "Ec2DefaultRules", groups[1:], unmarked, ""
 
 
 def _eks_of_tenant(name: str, duty: Duty) -> Iterator[Scope]:
@@ -206,7 +227,7 @@ def _eks_of_tenant(name: str, duty: Duty) -> Iterator[Scope]:
     cluster, associations = duty.eks[:1], [arn for arn in duty.eks if ":podidentityassociation/" in arn]
     marks = {LAYER_TAG: "tenant", TENANT: duty.layer}
     mine = {f"aws:ResourceTag/{key}": value for key, value in marks.items()}
-    if name.startswith(("Create", "List")) or name == "DescribeUpdate":
+    if name.startswith(("Create", "List")):
         yield "EksAsk", cluster, {}, ""
         return
     yield "Eks", associations, {"StringEquals": mine}, ""
@@ -396,6 +417,8 @@ def people_boundary(duty: Duty, kinds: Sequence[str] = ("cluster", "platform", "
         service, _, name = action.partition(":")
         if action not in (*_BOUND, *_ATTACHES, "iam:PassRole"):
             verbs[service].add(name if action.startswith("iam:Create") else f"{_verb(name)}*")
+    if duty.disposable:
+        verbs["s3"].add(_PAST_LOCKS.removeprefix("s3:"))
     roles = [
         f"arn:aws:iam::{duty.account_id}:role/{duty.cluster}-*",
         f"arn:aws:iam::{duty.account_id}:role/control-plane-eks-eksRole-role-*",

@@ -19,6 +19,7 @@ from tests.iam_evaluator import Request, allowed
 ACCOUNT, STATE = "333333333333", "acme-state"
 TAG = {"aws:ResourceTag/platform.io/environment": "prod", "aws:ResourceAccount": ACCOUNT}
 OTHER = {"aws:ResourceTag/platform.io/environment": "staging", "aws:ResourceAccount": ACCOUNT}
+UNMARKED = {"aws:ResourceAccount": ACCOUNT}
 ROLES = f"arn:aws:iam::{ACCOUNT}:role/"
 BOUNDARY = {"iam:PermissionsBoundary": f"arn:aws:iam::{ACCOUNT}:policy/headway-prod/access/{WORKLOADS}"}
 
@@ -33,6 +34,8 @@ def asked(who: Duty, action: str, resource: str, context: dict[str, str | list[s
 
 
 CLUSTER, PLATFORM, VISION = duty("cluster"), duty("platform"), duty("vision")
+DISPOSABLE = replace(CLUSTER, disposable=True)
+"""The cluster's deployer where a destroy also empties the buckets."""
 RUNNER, VIEWER = duty("vision", Role.RUNNER), duty("vision", Role.VIEWER)
 IRSA = replace(VISION, binding=Binding.IRSA)
 """The tenant's deployer where roles themselves say which namespace is theirs."""
@@ -84,6 +87,9 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
         {"aws:RequestTag/platform.io/environment": "prod", "ec2:CreateAction": "CreateVpc"},
     ),
     (CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {**TAG, "aws:RequestTag/team": "blue"}),
+    (CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:security-group/default", {**UNMARKED, **TAKE}),
+    (CLUSTER, "ec2:RevokeSecurityGroupEgress", f"arn:aws:ec2:us-west-2:{ACCOUNT}:security-group/default", dict(TAG)),
+    (CLUSTER, "ec2:RevokeSecurityGroupEgress", f"arn:aws:ec2:us-west-2:{ACCOUNT}:security-group-rule/sgr-of-default", dict(UNMARKED)),
     (CLUSTER, "kms:TagResource", "*", {"aws:RequestTag/platform.io/environment": "prod"}),
     (CLUSTER, "kms:TagResource", KEY, {**TAG, "aws:RequestTag/team": "blue", "kms:ResourceAliases": ["alias/headway-prod-data"]}),
     (CLUSTER, "kms:EnableKeyRotation", KEY, {**TAG, "aws:ResourceTag/platform.io/layer": "cluster"}),
@@ -101,6 +107,10 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
         f"arn:aws:autoscaling:us-west-2:{ACCOUNT}:autoScalingGroup:1:autoScalingGroupName/eks-h100-a",
         {"aws:ResourceTag/eks:cluster-name": "headway-prod"},
     ),
+    (DISPOSABLE, "s3:ListBucketVersions", f"{S3}telemetry-{ACCOUNT}", {}),
+    (DISPOSABLE, "s3:DeleteObjectVersion", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
+    (DISPOSABLE, "s3:BypassGovernanceRetention", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    (DISPOSABLE, "s3:PutObjectLegalHold", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     (PLATFORM, "ecr:GetAuthorizationToken", "*", {"aws:RequestedRegion": "us-west-2"}),
     (PLATFORM, "ecr:PutImage", f"arn:aws:ecr:us-west-2:{ACCOUNT}:repository/headway-prod/headway", {}),
     (PLATFORM, "iam:PutRolePolicy", f"{ROLES}headway-prod-keda-keda-operator", dict(BOUNDARY)),
@@ -137,6 +147,13 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("another environment's network", CLUSTER, "ec2:DeleteVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(OTHER)),
     ("another environment's network by tagging it", CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {**OTHER, **TAKE}),
     ("anybody's instance by tagging it", CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:instance/i", {**TAKE}),
+    (
+        "a rule of another environment",
+        CLUSTER,
+        "ec2:RevokeSecurityGroupEgress",
+        f"arn:aws:ec2:us-west-2:{ACCOUNT}:security-group-rule/sgr-1",
+        dict(OTHER),
+    ),
     ("another environment's key by tagging it", CLUSTER, "kms:TagResource", KEY, {**OTHER, **TAKE}),
     ("anybody's key by tagging it", CLUSTER, "kms:TagResource", KEY, {**TAKE, "kms:ResourceAliases": ["alias/payroll"]}),
     ("the key of a state", CLUSTER, "kms:PutKeyPolicy", KEY, tagged("access")),
@@ -175,6 +192,10 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("an access key", CLUSTER, "iam:CreateAccessKey", f"arn:aws:iam::{ACCOUNT}:user/x", {}),
     ("becoming somebody else", CLUSTER, "sts:AssumeRole", f"{ROLES}admin", {}),
     ("another issuer", CLUSTER, "iam:CreateOpenIDConnectProvider", f"arn:aws:iam::{ACCOUNT}:oidc-provider/evil.example", {}),
+    ("a version where data is kept", CLUSTER, "s3:DeleteObjectVersion", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
+    ("an end of the lock", CLUSTER, "s3:BypassGovernanceRetention", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    ("what others keep under the prefix", DISPOSABLE, "s3:DeleteObjectVersion", f"{S3}state/prod/cluster/.pulumi/stacks/a.json", {}),
+    ("a version in its own state", DISPOSABLE, "s3:DeleteObjectVersion", f"{STATE_OF}cluster/.pulumi/stacks/headway/prod-cluster.json", {}),
     ("a tenant's state", PLATFORM, "s3:GetObject", f"{STATE_OF}vision/.pulumi/stacks/headway/prod-vision.json", {}),
     ("a network", PLATFORM, "ec2:CreateVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {"aws:RequestTag/platform.io/environment": "prod"}),
     (
@@ -325,7 +346,9 @@ def compact(document: object) -> int:
     return len(re.sub(r"\s", "", json.dumps(document)))
 
 
-@pytest.mark.parametrize("who", [CLUSTER, PLATFORM, VISION, IRSA, RUNNER, VIEWER], ids=lambda each: f"{each.name}-{each.binding}")
+@pytest.mark.parametrize(
+    "who", [CLUSTER, DISPOSABLE, PLATFORM, VISION, IRSA, RUNNER, VIEWER], ids=lambda each: f"{each.name}-{each.binding}-{each.disposable}"
+)
 def test_each_policy_fits_into_one_managed_policy(who: Duty) -> None:
     longest = replace(who, layer="x" * 60) if who.kind == "tenant" else who
     for name, statements in documents(longest).items():

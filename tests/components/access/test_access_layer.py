@@ -12,11 +12,11 @@ from headway.doctor.account import GENERATED
 from policies.guardrails.identity import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView
-from stacks.access import groups
+from stacks.access import build, groups
 from stacks.settings import AccessLayerSettings, load
 from stacks.settings_error import SettingsError
 from tests.components.program import PROJECT, config_of, layer
-from tests.components.recording import EKS_CLUSTER
+from tests.components.recording import EKS_CLUSTER, record
 
 ACCESS = layer("prod-access")
 ROLE, POLICY = "aws:iam/role:Role", "aws:iam/policy:Policy"
@@ -78,6 +78,21 @@ def test_every_role_of_people_passes_the_endpoints_of_the_network() -> None:
         (deploying,) = [each for each in json.loads(endpoint.inputs["policy"])["Statement"] if each["Sid"] == "Deployers"]
         named = deploying["Condition"]["ArnLike"]["aws:PrincipalArn"]
         assert all(any(fnmatchcase(role, pattern) for pattern in named) for role in roles), endpoint.name
+
+
+@pytest.mark.parametrize("disposable", [False, True])
+def test_only_a_disposable_environments_deployer_empties_its_buckets(tmp_path: Path, disposable: bool) -> None:
+    for name in ("access", "cluster"):
+        content = yaml.safe_load((PROJECT / "stacks" / f"Pulumi.prod-{name}.yaml").read_text(encoding="utf-8"))
+        if name == "cluster":
+            content["config"]["headway:storage"]["disposable"] = disposable
+        (tmp_path / f"Pulumi.prod-{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    settings = load("prod-access", config_of("prod-access"), tmp_path)
+    assert isinstance(settings, AccessLayerSettings)
+    found = record(lambda: build(settings))
+    policies = {r.inputs["name"]: r.inputs["policy"] for r in found.of_type(POLICY)}
+    assert ("s3:DeleteObjectVersion" in policies["cluster-deployer-storage"]) is disposable
+    assert ("s3:BypassGovernanceRetention" in policies["people"]) is disposable
 
 
 def test_doctor_knows_the_layers_deployers_by_their_names() -> None:

@@ -19,7 +19,6 @@ WITHOUT_OPERATION = {
     "s3:GetLifecycleConfiguration",
     "s3:GetReplicationConfiguration",
     "s3:ListBucket",
-    "s3:ListBucketVersions",
     "s3:ListTagsForResource",
     "s3:PutBucketObjectLockConfiguration",
     "s3:PutBucketPublicAccessBlock",
