@@ -3,10 +3,8 @@
 import os
 import shlex
 import signal
-import sys
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +12,8 @@ import typer
 
 from headway.cli.catalogue import for_example
 from headway.problem import Exit, UserError
-from sandbox.cli import traffic
+from sandbox.cli import dashboards, traffic
+from sandbox.cli.place import DemoOption, ProjectOption, demonstration, layout_of, terminal
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,13 +26,12 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The platform in miniature on this machine. It needs no cloud, no cluster and no pulumi.", no_args_is_help=True)
 app.command(epilog=for_example("headway sandbox logs vision", "headway sandbox logs vision/defects -n 100"))(traffic.logs)
 app.command(epilog=for_example("headway sandbox token vision"))(traffic.token)
+app.command(
+    "dashboards", epilog=for_example("headway sandbox dashboards", "headway sandbox dashboards request --tenant vision --minutes 60")
+)(dashboards.draw)
 GPUS_WITHIN_SECONDS = 60
 """How long `up` waits for every node to offer its GPUs. Whole ones are there from the first moment; those that MIG cuts
 come seconds later, and then the loop of node health has to admit their node."""
-ProjectOption = Annotated[
-    Path | None, typer.Option("--project", help="The checkout to work on; without this, it is found from the working folder.")
-]
-
 ExtrasOption = Annotated[
     str,
     typer.Option(
@@ -43,23 +41,6 @@ ExtrasOption = Annotated[
         "programs builds them, which takes minutes.",
     ),
 ]
-
-
-def _layout(project: Path | None) -> "Layout":
-    from headway.environment.checkout import find
-    from headway.environment.selection import use
-    from sandbox.environment import Sandbox
-
-    here = Sandbox(find(project))
-    use(here)
-    return here.layout
-
-
-def _console() -> "Console":
-    from rich.console import Console
-
-    wide = None if sys.stdout.isatty() else 140
-    return Console(highlight=False, soft_wrap=False, width=wide)
 
 
 @app.command(epilog=for_example("headway sandbox up", "headway sandbox up --with monitoring"))
@@ -74,7 +55,7 @@ def up(project: ProjectOption = None, extras: ExtrasOption = "") -> None:
     from sandbox.extras import chosen, fallen, live
     from sandbox.session import Session
 
-    began, layout, console = monotonic(), _layout(project), _console()
+    began, layout, console = monotonic(), layout_of(project), terminal()
     show.say_whose(console, layout.project)
     servers = Supervisor(layout)
     more = chosen([*extras.split(","), *fallen(servers.list())])
@@ -122,7 +103,7 @@ def status(project: ProjectOption = None) -> None:
     from sandbox.extras import live
     from sandbox.status import read
 
-    layout, console = _layout(project), _console()
+    layout, console = layout_of(project), terminal()
     processes = Supervisor(layout).list()
     if not any(p.running for p in processes):
         raise UserError("The sandbox is not running.", "There is no live cluster to ask.", "Start it with `make up`.")
@@ -137,7 +118,7 @@ def down(project: ProjectOption = None) -> None:
     from headway.cli.progress import ConsoleProgress
     from sandbox import session
 
-    layout, console = _layout(project), _console()
+    layout, console = layout_of(project), terminal()
     with ConsoleProgress(console) as progress:
         stopped = session.down(layout, progress)
     console.print(f"Stopped {', '.join(stopped)}." if stopped else "Nothing was running.")
@@ -152,7 +133,7 @@ def reset(
     from headway.cli.progress import ConsoleProgress
     from sandbox import session
 
-    layout, console = _layout(project), _console()
+    layout, console = layout_of(project), terminal()
     if not yes and not typer.confirm(f"Forget the whole state in {layout.state}?"):
         console.print("Nothing was deleted.")
         raise typer.Exit(Exit.OK)
@@ -174,33 +155,24 @@ def build(
     unknown = sorted(set(names) - SETS.keys())
     if unknown:
         raise UserError(f"There is no set called {', '.join(unknown)}.", "Nothing was built.", f"Choose from {', '.join(sorted(SETS))}.")
-    with ConsoleProgress(_console()) as progress:
-        ensure_toolchain(_layout(project), progress, names)
+    with ConsoleProgress(terminal()) as progress:
+        ensure_toolchain(layout_of(project), progress, names)
 
 
 @app.command(epilog=for_example('eval "$(headway sandbox env)"', 'eval "$(headway sandbox env --demo)"'))
 def env(
     project: ProjectOption = None,
-    demo: Annotated[bool, typer.Option("--demo", help="Of the demonstration (`make demo-traffic`) instead.")] = False,
+    demo: DemoOption = False,
 ) -> None:
     """Print the environment variables that point `headway`, `pulumi` and Kubernetes clients at the sandbox; use it with `eval`."""
     from sandbox.session import prepare
 
-    layout = _demonstration(_layout(project)) if demo else _layout(project)
+    layout = demonstration(layout_of(project)) if demo else layout_of(project)
     prepare(layout)
     for name, value in sorted(layout.shell_environment().items()):
         typer.echo(f"export {name}={shlex.quote(value)}")
     programs = f"{shlex.quote(str(layout.bin))}:{shlex.quote(str(layout.project / '.venv' / 'bin'))}"
     typer.echo(f'export PATH={programs}:"$PATH"')
-
-
-def _demonstration(own: "Layout") -> "Layout":
-    from sandbox.traffic.release_trials import layout_of
-
-    found = layout_of(own.project)
-    if not found.cluster.exists():
-        raise UserError(f"No demonstration runs in {own.project}.", "There is nothing to point at.", "Start it with `make demo-traffic`.")
-    return found
 
 
 def _adopt(layout: "Layout") -> None:

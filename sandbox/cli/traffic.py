@@ -1,31 +1,14 @@
 """`headway sandbox logs` and `headway sandbox token`: what a served pod said, and a token that opens a tenant's
 hosts in the sandbox."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from headway.problem import Exit, UserError
-
-if TYPE_CHECKING:
-    from sandbox.layout import Layout
-
-ProjectOption = Annotated[
-    Path | None, typer.Option("--project", help="The checkout to work on; without this, it is found from the working folder.")
-]
+from sandbox.cli.place import ProjectOption, layout_of
 
 _AN_HOUR = 3600
-
-
-def _layout(project: Path | None) -> "Layout":
-    from headway.environment.checkout import find
-    from headway.environment.selection import use
-    from sandbox.environment import Sandbox
-
-    here = Sandbox(find(project))
-    use(here)
-    return here.layout
 
 
 def logs(
@@ -43,7 +26,7 @@ def logs(
     from sandbox.traffic.pod_logs import kept
 
     tenant, _, wanted = service.partition("/")
-    logs = [each for each in kept(_layout(project).logs / "pods") if each.container == container]
+    logs = [each for each in kept(layout_of(project).logs / "pods") if each.container == container]
     found = [each for each in logs if each.tenant == tenant and each.pod.startswith(wanted)]
     if not found:
         known = ", ".join(f"{each.tenant}/{each.pod}" for each in logs)
@@ -87,5 +70,5 @@ def token(
         )
     issuer = found.tenant.issuers[0]
     claims = {"priority": priority} if priority else {}
-    issuers = TokenIssuers(servers.folder(_layout(project)) / "issuers")
+    issuers = TokenIssuers(servers.folder(layout_of(project)) / "issuers")
     typer.echo(issuers.token(issuer.issuer, issuer.audiences, subject, now=time(), seconds=seconds, claims=claims))

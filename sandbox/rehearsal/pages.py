@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from components.observability.alert import FailureLayer
 from sandbox.cluster.api import LoopbackEndpoint
 
 _HIDDEN = {"alertname", "instance", "job", "layer", "long_window", "owner", "receiver", "severity"}
@@ -85,6 +86,8 @@ def page(alert: RaisedAlert) -> list[str]:
     where = ", ".join(f"{name} {value}" for name, value in sorted(alert.labels.items()) if name not in _HIDDEN)
     kind = "PAGE" if alert.severity == "page" else alert.severity.upper()
     links = [f"  {_called(name)}: {url}" for name, url in sorted(alert.annotations.items()) if name.endswith("_url")]
+    if "dashboard_url" not in alert.annotations:
+        links.append(f"  dashboard: headway sandbox dashboards {dashboard(alert.labels)}")
     more = alert.annotations.get("description")
     return [
         f"{kind} {alert.name}: {alert.annotations.get('summary', '')}",
@@ -93,6 +96,14 @@ def page(alert: RaisedAlert) -> list[str]:
         *links,
         f"  holds since {alert.since.astimezone():%H:%M:%S}; people are told at {alert.told_at.astimezone():%H:%M:%S}",
     ]
+
+
+def dashboard(labels: Mapping[str, str]) -> str:
+    """Which dashboard the alert's link opens in Grafana: the model's own for what its contract says, else that of the layer."""
+    if {"receiver", "tenant", "model"} <= labels.keys():
+        return f"{labels['tenant']}/{labels['model']}"
+    layer = labels.get("layer", FailureLayer.PLATFORM)
+    return "overview" if layer == FailureLayer.PLATFORM else layer
 
 
 def _called(annotation: str) -> str:

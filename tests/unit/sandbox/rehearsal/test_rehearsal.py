@@ -330,11 +330,33 @@ def prometheus(raised: list[dict[str, Any]]) -> type[Handler]:
 
 def test_a_page_leads_to_its_runbook_and_says_when_people_hear_of_it() -> None:
     (found,) = pages.alerts_of(rules(alert("SloBurnRate", tenant="quality", owner="x"), alert("Watchdog", "heartbeat")))
-    first, where, runbook, last = pages.page(found)
+    first, where, runbook, board, last = pages.page(found)
     assert first == "PAGE SloBurnRate: SloBurnRate is so"
     assert where == "  tenant quality"
     assert runbook == "  runbook: docs/runbooks/slo-burn-rate.md"
+    assert board == "  dashboard: headway sandbox dashboards request"
     assert "people are told at" in last and (found.told_at - found.since).seconds == 120
+
+
+@pytest.mark.parametrize(
+    ("labels", "name"),
+    [
+        ({"layer": "request", "tenant": "quality", "model": "classifier", "receiver": "oncall"}, "quality/classifier"),
+        ({"layer": "request", "tenant": "quality", "model": "classifier"}, "request"),
+        ({"layer": "gpu", "tenant": "quality"}, "gpu"),
+        ({"layer": "platform"}, "overview"),
+        ({}, "overview"),
+    ],
+)
+def test_a_page_names_the_dashboard_that_its_link_would_open(labels: dict[str, str], name: str) -> None:
+    assert pages.dashboard(labels) == name
+
+
+def test_a_page_with_a_link_to_grafana_names_no_command() -> None:
+    raised = alert("GpuXid")
+    raised["annotations"]["dashboard_url"] = "https://grafana.example.com/d/headway-gpu"
+    (found,) = pages.alerts_of(rules(raised))
+    assert not any("sandbox dashboards" in line for line in pages.page(found))
 
 
 def test_alerts_that_differ_in_their_windows_alone_are_told_once() -> None:
