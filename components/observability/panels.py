@@ -5,7 +5,7 @@ keeps a dashboard by its `uid`; a changed one is a second dashboard beside the o
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -158,17 +158,18 @@ def _tenants() -> dashboard.QueryVariable:
     )
 
 
-def _targets(queries: Sequence[Query], *, instant: bool) -> list[prometheus.Dataquery]:
+def _targets(panel: Panel, *, instant: bool) -> list[prometheus.Dataquery]:
+    """A curve without a legend is called as the panel: Grafana would write out its query."""
     targets: list[prometheus.Dataquery] = []
-    for number, query in enumerate(queries):
-        target = prometheus.Dataquery().expr(query.expression).legend_format(query.legend).ref_id(chr(ord("A") + number))
+    for number, query in enumerate(panel.queries):
+        target = prometheus.Dataquery().expr(query.expression).legend_format(query.legend or panel.title).ref_id(chr(ord("A") + number))
         targets.append(target.instant() if instant else target.range())
     return targets
 
 
 def _single(panel: Panel) -> stat.Panel:
     drawn = stat.Panel().title(panel.title).description(panel.meaning).unit(panel.unit.value).datasource(PROMETHEUS)
-    for target in _targets(panel.queries, instant=True):
+    for target in _targets(panel, instant=True):
         drawn = drawn.with_target(target)
     return drawn.span(WIDTH).height(HEIGHT)
 
@@ -176,7 +177,7 @@ def _single(panel: Panel) -> stat.Panel:
 def _over_time(panel: Panel, leads_to: str | None) -> timeseries.Panel:
     legend = VizLegendOptions().display_mode(LegendDisplayMode.LIST).placement(LegendPlacement.BOTTOM).show_legend(show_legend=True)
     drawn = timeseries.Panel().title(panel.title).description(panel.meaning).unit(panel.unit.value).datasource(PROMETHEUS).legend(legend)
-    for target in _targets(panel.queries, instant=False):
+    for target in _targets(panel, instant=False):
         drawn = drawn.with_target(target)
     if leads_to is not None:
         drawn = drawn.data_links([_link(links.TITLE, leads_to)])

@@ -47,6 +47,11 @@ def test_no_variable_of_a_deployed_dashboard_is_left_in_a_query(dashboard: Dashb
             assert "$" not in grafana.chosen(query.expression, found.variables)
 
 
+@pytest.mark.parametrize("dashboard", ALL, ids=lambda each: each.uid)
+def test_no_curve_is_called_by_its_query(dashboard: Dashboard) -> None:
+    assert [panel.title for panel in drawn(dashboard).panels for query in panel.queries if not query.legend] == []
+
+
 def test_every_unit_of_a_panel_can_be_written() -> None:
     assert UNITS.keys() == {unit.value for unit in PanelUnit}
 
