@@ -47,14 +47,15 @@ class DrawnSeries:
     name: str
     points: tuple[tuple[float, float], ...]
 
-    @property
-    def newest(self) -> float:
-        return self.points[-1][1]
+    def newest(self, span: TimeSpan) -> float | None:
+        """None where the series ended before the span does, or its newest value is no number."""
+        at, value = self.points[-1]
+        return value if span.end - at <= 2 * span.step and math.isfinite(value) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class AnsweredPanel:
-    """Its series, the one with the highest newest value first; or `missing`, the reason why it has none."""
+    """Its series, the one with the highest newest value first, and last those without; or `missing`, the reason why it has none."""
 
     panel: GrafanaPanel
     series: tuple[DrawnSeries, ...]
@@ -91,7 +92,7 @@ def _answered(port: int, panel: GrafanaPanel, span: TimeSpan, values: Mapping[st
     found: list[DrawnSeries] = []
     for query in panel.queries:
         found += series_of(_range(port, chosen(query.expression, values), span), query.legend, query.expression)
-    found.sort(key=lambda each: (not math.isfinite(each.newest), -each.newest if math.isfinite(each.newest) else 0.0, each.name))
+    found.sort(key=lambda each: (each.newest(span) is None, -(each.newest(span) or 0.0), each.name))
     return AnsweredPanel(panel=panel, series=tuple(found), missing="" if found else why_empty(panel))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from html import escape
 
-from sandbox.dashboards.answers import AnsweredPanel, TimeSpan
+from sandbox.dashboards.answers import AnsweredPanel, DrawnSeries, TimeSpan
 from sandbox.dashboards.curves import colour, curves
 from sandbox.dashboards.grafana import COLUMNS, GrafanaDashboard, GrafanaPanel
 from sandbox.dashboards.units import shown
@@ -58,18 +58,23 @@ def _section(answer: AnsweredPanel, span: TimeSpan, zone: tzinfo) -> str:
     if not answer.series:
         body = f'<div class="missing">{escape(answer.missing)}</div>'
     elif panel.number:
-        body = "".join(f'<div class="number">{escape(shown(each.newest, panel.unit))}</div>' for each in answer.series)
+        body = "".join(f'<div class="number">{escape(_newest(each, span, panel.unit))}</div>' for each in answer.series)
     else:
-        body = curves(answer.series, span, panel.unit, zone) + _legend(answer)
+        body = curves(answer.series, span, panel.unit, zone) + _legend(answer, span)
     return f'<section style="grid-column:span {min(panel.width, COLUMNS)}"><h3>{escape(panel.title)}</h3>{meaning}{body}</section>'
 
 
-def _legend(answer: AnsweredPanel) -> str:
+def _legend(answer: AnsweredPanel, span: TimeSpan) -> str:
     named = answer.series[:_MOST_NAMED]
     lines = [
-        f'<li><i style="background:{colour(number)}"></i><span>{escape(each.name)}</span><b>{escape(shown(each.newest, answer.panel.unit))}</b></li>'
+        f'<li><i style="background:{colour(number)}"></i><span>{escape(each.name)}</span><b>{escape(_newest(each, span, answer.panel.unit))}</b></li>'
         for number, each in enumerate(named)
     ]
     if more := len(answer.series) - len(named):
-        lines.append(f"<li><span>and {more} more with lower values</span></li>")
+        lines.append(f"<li><span>and {more} more</span></li>")
     return f"<ul>{''.join(lines)}</ul>"
+
+
+def _newest(series: DrawnSeries, span: TimeSpan, unit: str) -> str:
+    value = series.newest(span)
+    return "no value now" if value is None else shown(value, unit)

@@ -1,7 +1,6 @@
 """Values in the units of Grafana's names, as people read them. Pure."""
 
 from collections.abc import Callable, Mapping
-from math import isfinite
 
 _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 _BINARY = ((2.0**40, " TiB"), (2.0**30, " GiB"), (2.0**20, " MiB"), (2.0**10, " KiB"))
@@ -9,8 +8,8 @@ _TIME = ((86_400.0, " d"), (3_600.0, " h"), (60.0, " min"), (1.0, " s"), (1e-3, 
 
 
 def shown(value: float, unit: str) -> str:
-    """Three figures and the unit; "not a number" for what is none."""
-    return UNITS[unit](value) if isfinite(value) else "not a number"
+    """A finite value with three figures and its unit."""
+    return UNITS[unit](value)
 
 
 def _figures(value: float) -> str:

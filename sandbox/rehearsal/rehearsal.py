@@ -78,7 +78,8 @@ def undo(bed: RehearsalBed, pid: int | None = None) -> str | None:
 
 @dataclass
 class Watch:
-    """Tells each alert once that did not hold `before`, has ended and come again, or that only waited then and fires now."""
+    """Tells each alert once that did not hold `before`, has ended and come again, or that only waited then and fires now; and
+    again if people will hear of it sooner than was said."""
 
     port: int
     before: Mapping[str, RaisedAlert]
@@ -107,7 +108,8 @@ class Watch:
             return
         self.gone = False
         for each in pages.once_each(alert for alert in now if self._is_news(alert)):
-            if each.subject not in self.told:
+            told = self.told.get(each.subject)
+            if told is None or each.told_at < told.told_at:  # a shorter window, by which people hear of it sooner
                 self.told[each.subject] = each
                 for line in pages.page(each):
                     self.say(line)

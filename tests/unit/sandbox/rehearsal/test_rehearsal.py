@@ -380,6 +380,28 @@ def test_an_alert_is_told_once_and_one_that_was_there_before_never(layout: Layou
     assert rest == ["PAGE SloBurnRate", "Prometheus does not answer"]
 
 
+def test_an_alert_is_told_again_once_people_hear_of_it_sooner(layout: Layout) -> None:
+    slow = {"activeAt": "2026-11-25T03:00:00Z", **alert("SloBurnRate", "ticket", long_window="3d")}
+    fast = {**alert("SloBurnRate", "page", long_window="1h"), "activeAt": "2026-11-25T03:01:00Z"}
+    answers = [
+        rules(),
+        rules(slow, hold=10_800),
+        {"data": {"groups": [*rules(slow, hold=10_800)["data"]["groups"], *rules(fast)["data"]["groups"]]}},
+    ]
+
+    class Prometheus(Handler):
+        def do_GET(self) -> None:
+            self.reply(200, answers[0])
+
+    said: list[str] = []
+    with served(Prometheus, Supervisor(layout).port("prometheus")):
+        watch = Watch.over(layout, said.append)
+        for _ in range(4):
+            answers[:] = answers[1:] or answers
+            watch.once()
+    assert [line.split(":")[0] for line in said if not line.startswith(" ")] == ["TICKET SloBurnRate", "PAGE SloBurnRate"]
+
+
 def test_an_alert_that_ended_and_came_again_is_told(layout: Layout) -> None:
     raised = [alert("ReplicasMissing")]
 
