@@ -16,7 +16,7 @@ OVERVIEW = Dashboard(
             "Is the right version serving?",
             panel(
                 "Models with more than one release in service",
-                'sum(count by (tenant, model) (headway:request_rate{source="mesh"}) > bool 1)',
+                'sum(count by (tenant, model) (headway:request_rate{source="mesh"} > 0) > bool 1) or vector(0)',
                 single=True,
                 meaning="Each of them compares two releases. More than a few at once are hard to watch.",
             ),
@@ -81,7 +81,7 @@ OVERVIEW = Dashboard(
                 'count(count by (namespace) (ALERTS{alertstate="firing",namespace!="",severity="page"})) or vector(0)',
                 single=True,
             ),
-            panel("Firing alerts by layer", ('count by (layer) (ALERTS{alertstate="firing"})', "{{layer}}")),
+            panel("Firing alerts by layer", ('count by (layer) (ALERTS{alertstate="firing",severity!="heartbeat"})', "{{layer}}")),
             panel("Server errors by tenant", ("max by (tenant) (headway:error_ratio)", "{{tenant}}"), unit=PanelUnit.SHARE),
         ),
     ),
