@@ -11,6 +11,7 @@ from typing import Any
 
 from components.addons.grafana_pages import leads
 from components.observability.alert import Alert, AlertSeverity, FailureLayer
+from components.observability.evaluation_alerts import ANSWERS_WORSE, EVALUATION_SILENT
 from components.platform.namespaces import RATE_LIMIT
 from headway.wire import MIG_STARTUP_SECONDS, MIG_TAINT, QUARANTINE
 
@@ -379,7 +380,17 @@ _PLATFORM = (
     ),
 )
 
-ALERTS: Sequence[Alert] = (*_REQUEST, *_MODEL_SERVER, *_GPU, *_NODE, *_SCHEDULER, *_DEPLOYMENT, *_PLATFORM)
+ALERTS: Sequence[Alert] = (
+    *_REQUEST,
+    ANSWERS_WORSE,
+    *_MODEL_SERVER,
+    *_GPU,
+    *_NODE,
+    *_SCHEDULER,
+    *_DEPLOYMENT,
+    *_PLATFORM,
+    EVALUATION_SILENT,
+)
 
 
 def groups(runbooks: str, grafana: str | None = None) -> list[dict[str, Any]]:

@@ -116,7 +116,9 @@ class Looking:
 
         if alone:
             self._evaluator(self._here[0])  # a contract that asks nothing is refused before the loop begins
-        pulse, due = EvaluationPulse(time.monotonic, _PATIENCE_SECONDS), dict.fromkeys((each.chain for each in self._here), 0.0)
+        chains = [each.chain for each in self._here]
+        pulse, due = EvaluationPulse(time.monotonic, _PATIENCE_SECONDS, time.time), dict.fromkeys(chains, 0.0)
+        pulse.watches(chains)
         with shown_at(pulse, *listening_place(serve)) if serve else nullcontext():
             while True:
                 for here in self._here:

@@ -1,6 +1,6 @@
 """What the loop shows of itself while it runs: whether it still looks, and how each version stands by its labelled answers."""
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,19 +14,28 @@ from headway.release.evaluator.evaluator import LookResult
 
 @dataclass
 class EvaluationPulse:
-    """What happened so far. `clock` in seconds that only grow."""
+    """What happened so far. `clock` in seconds that only grow; `now` in seconds of the epoch."""
 
     clock: Callable[[], float]
     patience_seconds: float
+    now: Callable[[], float]
     _last: float = field(default=0.0, init=False)
     _newest: dict[str, LookResult] = field(default_factory=dict[str, LookResult], init=False)
+    _well: dict[str, float] = field(default_factory=dict[str, float], init=False)
+    """When each service was last looked at well; one that never was: since when it is watched."""
     _failed: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         self._last = self.clock()
 
+    def watches(self, chains: Sequence[str]) -> None:
+        """These services, and no others."""
+        moment = self.now()
+        self._well = {chain: self._well.get(chain, moment) for chain in chains}
+        self._newest = {chain: result for chain, result in self._newest.items() if chain in self._well}
+
     def looked(self, chain: str, result: LookResult) -> None:
-        self._last, self._newest[chain] = self.clock(), result
+        self._last, self._newest[chain], self._well[chain] = self.clock(), result, self.now()
 
     def failed(self) -> None:
         """A look ended without an answer."""
@@ -41,7 +50,10 @@ class EvaluationPulse:
         evidence = GaugeMetricFamily("headway_evaluation_evidence", "Against the serving version; 100 proves a loss.", labels=whose)
         loss = GaugeMetricFamily("headway_evaluation_loss", "Whether a loss of the serving version is proven.", labels=whose)
         last = GaugeMetricFamily("headway_evaluation_last_round_timestamp_seconds", "When it was last asked.", labels=whose)
+        looked = GaugeMetricFamily("headway_evaluation_last_look_timestamp_seconds", "When a look last ended well.", labels=whose)
         wrong = GaugeMetricFamily("headway_evaluation_wrong", "Share of its labelled answers that were wrong.", labels=(*whose, "slice"))
+        for chain, moment in sorted(self._well.items()):
+            looked.add_metric(chain.split("/"), moment)
         for chain, result in sorted(self._newest.items()):
             labels, standing = chain.split("/"), result.standing
             if standing is None:
@@ -53,7 +65,7 @@ class EvaluationPulse:
             for name, stream in sorted(standing.streams.items()):
                 if stream.asked:
                     wrong.add_metric([*labels, name], stream.wrong / stream.asked)
-        yield from (evidence, loss, last, wrong)
+        yield from (evidence, loss, last, looked, wrong)
         yield CounterMetricFamily("headway_evaluation_failed_looks", "Looks that nobody answered, or that were refused.", self._failed)
 
     def text(self) -> str:

@@ -150,10 +150,28 @@ def test_the_loop_goes_on_where_something_does_not_answer(bench: Bench, command:
     assert answer.stdout.startswith(f"{CHAIN}: {bench.scene.stable} was asked.")
 
 
+def moments(bench: Bench, chain: str) -> Callable[[float, bool], float]:
+    """A pulse that looks `chain` at a time, well or not; answers when it was last looked at well."""
+    moment = [0.0]
+    pulse = EvaluationPulse(lambda: moment[0], 100.0, lambda: 1000.0 + moment[0])
+    pulse.watches((chain,))
+
+    def at(seconds: float, well: bool) -> float:
+        moment[0] = seconds
+        pulse.watches((chain,))
+        pulse.looked(chain, bench.evaluator().look()) if well else pulse.failed()
+        found = re.search(r"headway_evaluation_last_look_timestamp_seconds\{.* (\S+)", pulse.text())
+        assert found
+        return float(found[1])
+
+    return at
+
+
 def test_metrics_say_of_each_service_how_its_version_stands(bench: Bench) -> None:
     lost(bench)
     moment = [0.0]
-    pulse = EvaluationPulse(lambda: moment[0], 100.0)
+    pulse = EvaluationPulse(lambda: moment[0], 100.0, lambda: 0.0)
+    pulse.watches((CHAIN,))
     pulse.looked(CHAIN, bench.evaluator().look())
     text = pulse.text()
     assert 'headway_evaluation_loss{model="defects",tenant="vision"} 1.0' in text
@@ -163,6 +181,22 @@ def test_metrics_say_of_each_service_how_its_version_stands(bench: Bench) -> Non
     assert pulse.well
     moment[0] = 100.0
     assert not pulse.well
+
+
+def test_metrics_say_when_somebody_last_looked_and_failures_do_not_count(bench: Bench) -> None:
+    at = moments(bench, CHAIN)
+    assert at(60.0, False) == 1000.0, "since the loop began, nobody has"
+    assert at(120.0, True) == 1120.0
+    assert at(180.0, False) == 1120.0
+
+
+def test_a_service_that_is_no_longer_asked_leaves_no_metrics(bench: Bench) -> None:
+    pulse = EvaluationPulse(lambda: 0.0, 100.0, lambda: 0.0)
+    pulse.watches((CHAIN,))
+    pulse.looked(CHAIN, bench.evaluator().look())
+    assert CHAIN.partition("/")[2] in pulse.text()
+    pulse.watches(())
+    assert CHAIN.partition("/")[2] not in pulse.text()
 
 
 @pytest.mark.parametrize("look", EvaluationLook)

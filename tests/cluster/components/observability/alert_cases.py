@@ -85,6 +85,14 @@ CASES = (
         summary="20% of the requests to defects-r0123456789 fail in the mesh without an answer from a server",
     ),
     Case(
+        alert="AnswersWorse",
+        sick=(f'headway_evaluation_loss{{{SERVICE},pod="a"}} 0x40 1x240', f'headway_evaluation_loss{{{SERVICE},pod="b"}} 0x40 1x240'),
+        well=(f'headway_evaluation_loss{{{SERVICE},pod="a"}} 1x40 0x240', f'headway_evaluation_loss{{{SERVICE},pod="b"}} 1x40 0x240'),
+        at="20m",
+        labels={"namespace": "vision", "tenant": "vision", "model": "defects"},
+        summary="vision/defects is proven to answer worse than its contract accepts, and serves on",
+    ),
+    Case(
         alert="ModelServerSilent",
         sick=(
             f'up{{{POD},platform_io_model="defects"}} 0x480',
@@ -364,6 +372,24 @@ CASES = (
         at="30m",
         labels={},
         summary="The node health loop does not run: nodes with broken GPUs are not quarantined",
+    ),
+    Case(
+        alert="EvaluationSilent",
+        sick=(
+            f'headway_evaluation_last_look_timestamp_seconds{{{SERVICE},pod="a"}} 0+15x40 _x440',
+            f'headway_evaluation_last_look_timestamp_seconds{{{SERVICE},pod="b"}} 0+15x40 600x440',
+            f'headway:request_rate{{{RELEASE},source="mesh"}} 5x480',
+        ),
+        well=(
+            f'headway_evaluation_last_look_timestamp_seconds{{{SERVICE},pod="a"}} 0+15x40 600x440',
+            f'headway_evaluation_last_look_timestamp_seconds{{{SERVICE},pod="b"}} 0+15x480',
+            f'headway:request_rate{{{RELEASE},source="mesh"}} 5x480',
+            'headway_evaluation_last_look_timestamp_seconds{tenant="vision",model="idle",pod="a"} 0+15x40 600x440',
+            'headway:request_rate{tenant="vision",model="idle",release="r1",source="mesh"} 0x480',
+        ),
+        at="60m",
+        labels={"tenant": "vision", "model": "defects"},
+        summary="Nobody has looked for 50m 0s whether vision/defects answers as well as it did",
     ),
     Case(
         alert="LimiterAway",
