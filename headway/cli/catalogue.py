@@ -82,7 +82,10 @@ EXAMPLES = {
     "release rollback": ('headway release rollback vision/defects -e prod --reason "wrong answers"',),
     "release status": ("headway release status -e prod", "headway release status vision/defects -e prod"),
     "release history": ("headway release history vision/defects -e prod",),
-    "release report": ("headway release report vision/defects -e prod --out report.html",),
+    "release report": (
+        "headway release report vision/defects -e prod --out report.html",
+        "headway release report vision/defects -e prod --picture --out release.png",
+    ),
     "release verify": ("headway release verify vision/defects -e prod",),
     "release copy": ("headway release copy -e prod --to s3://example-copy",),
     "release bind": ("headway release bind vision/defects -e prod",),

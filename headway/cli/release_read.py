@@ -95,6 +95,7 @@ def report(
     number: Annotated[int | None, typer.Option("--number", help="Which release, by the number in `history`; the newest otherwise.")] = None,
     out: Annotated[Path | None, typer.Option("--out", help="The file; standard output otherwise.")] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="A short summary in Markdown, as for a GitHub step.")] = False,
+    picture: Annotated[bool, typer.Option("--picture", help="A PNG picture for chat, into the file of --out.")] = False,
     environment: EnvironmentOption = None,
     project: ProjectOption = None,
 ) -> None:
@@ -103,9 +104,22 @@ def report(
     from headway.release.report import page, summary
     from headway.release.service_place import place
 
+    if picture and (markdown or out is None):
+        raise UserError(
+            "A picture needs a file of its own.",
+            "Nothing was written.",
+            "Give --picture with --out FILE.png, and without --markdown.",
+            Exit.USAGE,
+        )
     here = place(service, to_read(environment, project), project)
     events = here.ledger().read()
     rollout = chosen(here, number)
+    if picture and out is not None:
+        from headway.release.report.picture import png
+
+        out.write_bytes(png(here.chain, here.environment, rollout, events))
+        print(f"{out}: a picture of release {rollout.release} of {here.chain} in {here.environment}")
+        return
     text = (
         summary.markdown(here.chain, rollout, events)
         if markdown

@@ -30,8 +30,9 @@ REQUIREMENTS = "requirements/headway.txt"
 PLATFORMS = {"linux/amd64": "x86_64-manylinux_2_28", "linux/arm64": "aarch64-manylinux_2_28"}
 """What uv calls each platform; wheels for glibc 2.28 run on every Debian since 10."""
 _REFERENCE = re.compile(r"(?P<name>[^@\s]+?)(:(?P<tag>[A-Za-z0-9_][A-Za-z0-9._-]*))?@(?P<digest>sha256:[0-9a-f]{64})")
-NOT_THE_LOOPS = re.compile(r"(pulumi([_-][a-z]+)*|debugpy|grafana[_-]foundation[_-]sdk)==")
-"""Requirements of the program that makes an environment. The loops speak to Kubernetes and to AWS; these are 200 MB more."""
+NOT_THE_LOOPS = re.compile(r"(pulumi([_-][a-z]+)*|debugpy|grafana[_-]foundation[_-]sdk|pillow)==")
+"""Requirements of the program that makes an environment, and of pictures for people. The loops speak to Kubernetes and to AWS; these are
+200 MB more."""
 _LEFT_BEHIND = frozenset({"RECORD", "INSTALLER", "REQUESTED", "direct_url.json", "uv_cache.json"})
 
 

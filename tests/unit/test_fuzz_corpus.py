@@ -40,6 +40,7 @@ TRUSTED = {
     "headway/ledger/chain.py": "its own canonical text",
     "headway/release/driver/driver.py": "times of events, which `ledger-event` has read",
     "headway/release/report/page.py": "times of events, which `ledger-event` has read",
+    "headway/release/report/picture.py": "times of events, which `ledger-event` has read",
     "headway/release/evaluator/evaluator.py": "times of events, which `ledger-event` has read",
     "headway/release/evaluator/serving.py": "times of events, which `ledger-event` has read",
     "headway/verify/inside.py": "its own arguments",

@@ -34,7 +34,7 @@ _SIGNALS: Mapping[str, str] = {
     "share": "This signal tells whether the new version receives the share of requests that it should. It never rolls back; while the share "
     "is wrong, no tick counts as evidence. Where users are divided it says nothing, because a few users may make most requests.",
 }
-_TONES = {
+TONES = {
     ReleaseOutcome.PROMOTED: "good",
     ReleaseOutcome.ROLLED_BACK: "bad",
     ReleaseOutcome.OUT_OF_TIME: "warn",
@@ -94,11 +94,11 @@ def about(rollout: RolloutState, events: Sequence[Event]) -> tuple[Event, ...]:
 
 def _head(chain: str, environment: str, reported: ReportedRelease) -> str:
     rollout = reported.rollout
-    tone = _TONES.get(rollout.outcome, "open") if rollout.outcome else "open"
-    spent = _spent(reported.end)
+    tone = TONES.get(rollout.outcome, "open") if rollout.outcome else "open"
+    duration = spent(reported.end)
     exposed = sum(users * (until - since) for since, until, users in _held(reported))
     figures = (
-        ("from start to end" if rollout.over else "so far", spent),
+        ("from start to end" if rollout.over else "so far", duration),
         ("ticks of evidence", str(rollout.ticks)),
         ("full-traffic equivalent before proof", f"{exposed:.2g} min"),
         *((("traffic back after", f"{s:.1f} s"),) if (s := _seconds(reported, EventKind.SHIFTED)) is not None else ()),
@@ -156,12 +156,12 @@ def _caveats(reported: ReportedRelease) -> str:
 
 
 def _traffic(reported: ReportedRelease) -> str:
-    steps = [(since, users, copies) for since, users, copies in _steps(reported)]
+    steps = list(steps_of(reported))
     legend = '<p class="legend"><i class="users"></i> requests of users <i class="copies"></i> copies (their answers are thrown away)</p>'
     return plots.traffic(steps, reported.end, _moments(reported)) + legend
 
 
-def _steps(reported: ReportedRelease) -> Iterator[tuple[float, float, float]]:
+def steps_of(reported: ReportedRelease) -> Iterator[tuple[float, float, float]]:
     """(minutes, users, copies) whenever the live route was read back."""
     intended = reported.rollout.before
     yield 0.0, 0.0, 0.0
@@ -176,7 +176,7 @@ def _steps(reported: ReportedRelease) -> Iterator[tuple[float, float, float]]:
 
 
 def _held(reported: ReportedRelease) -> Iterator[tuple[float, float, float]]:
-    steps = list(_steps(reported))
+    steps = list(steps_of(reported))
     proven = next(
         (reported.minutes(e.time) for e in reported.of(EventKind.OBSERVED) if e.body["decision"]["phase"] in ("baking", "done")),
         reported.end,
@@ -379,7 +379,8 @@ def _seconds(reported: ReportedRelease, kind: EventKind) -> float | None:
     return found[-1] if found else None
 
 
-def _spent(minutes: float) -> str:
+def spent(minutes: float) -> str:
+    """`42 s`, `7 min`, `3 h 05 min`."""
     if minutes < 1:
         return f"{minutes * 60:.0f} s"
     return f"{minutes:.0f} min" if minutes < 120 else f"{int(minutes) // 60} h {int(minutes) % 60:02d} min"

@@ -181,6 +181,19 @@ def asked_with(reason: str, actor: str, written: Path, tmp_path: Path) -> None:
     ledger.append("asked", {"wish": "freeze", "reason": reason})
 
 
+def test_a_report_becomes_a_picture_in_the_file_that_was_named(command: Command, tmp_path: Path, written: Path) -> None:
+    asked_with("ü 漢 " + "long " * 80, "dependabot[bot]", written, tmp_path)
+    found = command("report", CHAIN, "--picture", "--out", str(tmp_path / "release.png"))
+    assert found.exit_code == 0, found.output
+    assert (tmp_path / "release.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("words", [(), ("--markdown", "--out", "both.md")])
+def test_a_picture_without_a_file_of_its_own_is_refused(command: Command, written: Path, words: tuple[str, ...]) -> None:
+    found = refusal(command("report", CHAIN, "--picture", *words))
+    assert found.exit is Exit.USAGE and "--out FILE.png" in found.remedy
+
+
 def test_what_people_write_is_shown_as_they_wrote_it_and_obeyed_by_no_terminal(command: Command, tmp_path: Path, written: Path) -> None:
     asked_with(ODD, "dependabot[bot]", written, tmp_path)
     for words in (("status", CHAIN), ("history", CHAIN), ("report", CHAIN, "--markdown")):
