@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import yaml
 
 from headway.problem import UserError
 from headway.registry_mirror.client import RegistryClient
 from headway.registry_mirror.manifest import RawManifest
 from tests.cluster.registries import OCI_INDEX, OCI_MANIFEST, digest, registries
+from tests.guide_page import commands, hold
 
 __all__ = ["registries"]
 pytestmark = [pytest.mark.needs("registry"), pytest.mark.timeout(600)]
@@ -82,6 +84,17 @@ def base(registry: RegistryClient, layer: Path, *, variables: list[str]) -> str:
     return f"{registry.host}/library/python:3-slim@{digest(index)}"
 
 
+def checkout(folder: Path) -> Path:
+    """This checkout with stack files of its own, which a command may write into."""
+    made = folder / "checkout"
+    made.mkdir()
+    for each in ROOT.iterdir():
+        if each.name != "stacks":
+            (made / each.name).symlink_to(each)
+    shutil.copytree(ROOT / "stacks", made / "stacks")
+    return made
+
+
 def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "HEADWAY_CACHE": str(folder / "cache")}
     whole = [sys.executable, "-m", "headway.cli.main", "loops", "push", "--environment", "dev", *arguments]
@@ -115,13 +128,15 @@ def test_the_image_of_the_loops_starts_from_its_own_layers(registries: Registrie
     python_layer(tmp_path / "python.tar.gz")
     variables = [f"PATH={sys.base_prefix}/bin", f"PYTHON_VERSION={MINOR}.1"]
     arguments = ["--base", base(source, tmp_path / "python.tar.gz", variables=variables), "--to", f"{target.host}/headway-dev/headway"]
-    first = command(tmp_path, *arguments, "--output", "json")
+    written = checkout(tmp_path)
+    first = command(tmp_path, *arguments, "--write", "--project", str(written))
     assert first.returncode == 0, first.stderr
-    said = json.loads(first.stdout)
-    assert said["image"].startswith(f"{target.host}/headway-dev/headway:0.")
+    hold({line: first.stdout for line in commands() if line.startswith("headway loops push ")})
+    image = yaml.safe_load((written / "stacks/Pulumi.dev-platform.yaml").read_text())["config"]["headway:loops"]["image"]
+    said = json.loads(command(tmp_path, *arguments, "--output", "json").stdout)
+    assert said["image"] == image, "the same inputs make the same image"
+    assert (said["image"].startswith(f"{target.host}/headway-dev/headway:0."), said["pushed"]) == (True, False)
     assert said["image"].endswith(f"@{said['digest']}")
-    again = json.loads(command(tmp_path, *arguments, "--output", "json").stdout)
-    assert (again["digest"], again["pushed"]) == (said["digest"], False), "the same inputs make the same image"
 
     (tmp_path / "root" / "tmp").mkdir(parents=True)
     config = unpacked(target, "headway-dev/headway", said["digest"], tmp_path)["config"]

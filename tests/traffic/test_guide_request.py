@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import subprocess
 import time
 from pathlib import Path
@@ -19,15 +18,15 @@ from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.profile import ServedModel
 from sandbox.traffic.programs import programs
 from tests.cluster.conftest import eventually
+from tests.guide_page import commands, hold
 from tests.traffic.bed import HOST, POOL, PROJECT, SURROUNDINGS, Bed
 from tests.traffic.serving import Serving
 
 DIGITS = ServedModel("hello", "digits")
 FOLDER = PROJECT / "tenants/hello"
 FILE = "digits/1/model.onnx"
-PAGE = (PROJECT / "docs/guide/aws.md").read_text(encoding="utf-8")
-(REQUEST,) = re.findall(r"^headway golden .*$", PAGE, re.MULTILINE)
-(CURL,) = re.findall(r"^curl -sS .*$", PAGE, re.MULTILINE)
+(REQUEST,) = [line for line in commands() if line.startswith("headway golden ")]
+(CURL,) = [line for line in commands() if line.startswith("curl -sS ")]
 
 
 def pushed(bed: Bed, folder: Path) -> Model:
@@ -65,8 +64,10 @@ def test_the_guides_request_is_answered_with_ten_numbers(bed: Bed, serving: Serv
     said(REQUEST)
     try:
         eventually(lambda: '"outputs"' in said(CURL), within=240)
-        (answer,) = json.loads(said(CURL))["outputs"]
+        answered = said(CURL)
+        (answer,) = json.loads(answered)["outputs"]
         assert (answer["name"], answer["shape"], len(answer["data"])) == ("Plus214_Output_0", [1, 10], 10)
+        hold({CURL: answered})
     finally:
         bed.kube.delete("/api/v1/namespaces/hello")
         servers.mark(bed.layout, profile.SERVED, bed.progress)
