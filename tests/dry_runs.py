@@ -28,7 +28,7 @@ Judge = Callable[[Sequence[str]], str | None]
 
 KUBECTL: Mapping[str, frozenset[str]] = {
     "cordon": frozenset(),
-    "create": frozenset({"--from-literal", "--namespace", "--audience", "--duration"}),
+    "create": frozenset({"--from-literal", "--namespace", "--audience", "--duration", "--cert", "--key", "--dry-run", "-o"}),
     "debug": frozenset(),
     "delete": frozenset({"--field-selector"}),
     "describe": frozenset(),
@@ -36,6 +36,7 @@ KUBECTL: Mapping[str, frozenset[str]] = {
     "logs": frozenset({"-c", "-l", "--all-containers", "--prefix", "--previous", "--tail"}),
     "patch": frozenset({"--type", "-p"}),
     "port-forward": frozenset({"--namespace"}),
+    "replace": frozenset({"-f"}),
     "run": frozenset({"--image", "--restart", "--rm", "-it"}),
     "taint": frozenset(),
     "top": frozenset(),

@@ -9,6 +9,7 @@ from tests.day_two_page import sections
 
 ROOT = Path(__file__).parents[3]
 CLUSTER, TENANT = "tests/environments/test_day_two.py", "tests/cluster/test_day_two_tenant.py"
+CERTIFICATE = "tests/traffic/test_gateway_certificate.py"
 REGION = "tests/components/stacks/test_second_region.py"
 
 WALKED = {
@@ -16,6 +17,10 @@ WALKED = {
     ("Drift, every night", "dev-platform"): (TENANT, "test_the_nightly_command_names_what_somebody_changed_in_the_platform"),
     ("Drift, every night", "dev-hello"): (TENANT, "test_the_nightly_command_names_what_somebody_changed_in_the_cluster"),
     ("Definitions, certificates, keys", "dev-cluster"): (CLUSTER, "test_a_stacks_secrets_move_to_another_passphrase"),
+    ("Definitions, certificates, keys", "headway certificate"): (
+        CERTIFICATE,
+        "test_the_pages_command_judges_the_certificate_before_it_is_put_in_place",
+    ),
     ("Lost state", "dev-cluster"): (CLUSTER, "test_lost_state_is_the_object_as_it_was_before"),
     ("Lost state", "dev-hello"): (TENANT, "test_a_tenants_lost_state_is_rebuilt_from_what_serves"),
     ("A tenant leaves", "dev-hello"): (TENANT, "test_a_tenant_that_is_removed_leaves_its_ledger_and_nothing_else"),
@@ -26,7 +31,8 @@ WALKED = {
 """Heading and a word of a line -> the test that types such lines, as it reads them from the page."""
 
 NOT_TYPED = {
-    "headway certificate check tls.crt -e dev": "tests/unit/test_gateway_certificate.py checks files by the command, with names of its own",
+    "kubectl create secret tls models-tls": "kubectl is not among what this checkout installs; the test replaces the same secret by the API",
+    "headway doctor -e dev": "tests/traffic/test_gateway_certificate.py asks its check of the certificate, before and after",
     "aws s3api list-object-versions": "there is no AWS CLI here; the test makes the same call of S3's API by boto3",
     "aws s3api copy-object": "there is no AWS CLI here; the test makes the same call of S3's API by boto3",
     "aws s3 rm": "there is no AWS CLI here; the test deletes the same objects by boto3",
