@@ -58,7 +58,18 @@ def _mounts() -> bool:
 
 
 REQUIREMENTS: Mapping[str, Requirement] = {
-    **{name: _built(name) for name in ("cert-manager", "collector", "network-policies", "prometheus-operator", "ratelimit", "registry")},
+    **{
+        name: _built(name)
+        for name in (
+            "cert-manager",
+            "collector",
+            "kube-state-metrics",
+            "network-policies",
+            "prometheus-operator",
+            "ratelimit",
+            "registry",
+        )
+    },
     "charts": Requirement(
         met=lambda: _named("HEADWAY_CHARTS"), lacks="Helm charts lie in no package registry; name a folder with them: HEADWAY_CHARTS"
     ),

@@ -85,7 +85,8 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
         "kube-state-metrics": {
             "collectors": list(COUNTED),
             "metricLabelsAllowlist": [
-                f"nodes=[{POOL},{WORKLOAD_CLASS}]",
+                # The GPU Operator's label is by what alerts know which nodes have GPUs.
+                f"nodes=[nvidia.com/gpu.present,{POOL},{WORKLOAD_CLASS}]",
                 f"pods=[{TENANT},{MODEL},{RELEASE},{WORKLOAD_CLASS}]",
                 f"namespaces=[{TENANT}]",
             ],

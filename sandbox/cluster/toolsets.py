@@ -207,6 +207,13 @@ PROMETHEUS_OPERATOR = ToolSet(
 )
 """For its test alone; the sandbox starts none."""
 
+KUBE_STATE_METRICS = ToolSet(
+    name="kube-state-metrics",
+    binaries=(Binary(name="kube-state-metrics", package="k8s.io/kube-state-metrics/v2"),),
+    disk_bytes=4 * _GIB,
+)
+"""For its test alone; the sandbox starts none."""
+
 RATELIMIT = ToolSet(
     name="ratelimit",
     binaries=(Binary(name="ratelimit", package="github.com/envoyproxy/ratelimit/src/service_cmd"),),
@@ -228,6 +235,7 @@ SETS: Mapping[str, ToolSet] = {
         HELM,
         NETWORK_POLICIES,
         PROMETHEUS_OPERATOR,
+        KUBE_STATE_METRICS,
         RATELIMIT,
     )
 }

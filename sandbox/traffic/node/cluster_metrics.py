@@ -11,6 +11,22 @@ from typing import Any
 
 Samples = Iterator[tuple[str, Mapping[str, str], float]]
 _STATUSES = ("true", "false", "unknown")
+_REASONS = frozenset(
+    [
+        "",
+        "DeploymentPaused",
+        "DeploymentResumed",
+        "FoundNewReplicaSet",
+        "MinimumReplicasAvailable",
+        "MinimumReplicasUnavailable",
+        "NewReplicaSetAvailable",
+        "NewReplicaSetCreated",
+        "ProgressDeadlineExceeded",
+        "ReplicaSetCreateError",
+        "ReplicaSetUpdated",
+    ]
+)
+"""Of a Deployment's conditions; any other is called unknown (kube-state-metrics 2.20, `internal/store/deployment.go`)."""
 
 
 def node_samples(nodes: Iterable[Mapping[str, Any]]) -> Samples:
@@ -31,8 +47,9 @@ def deployment_samples(deployments: Iterable[Mapping[str, Any]]) -> Samples:
         yield "kube_deployment_spec_replicas", place, float(each["spec"].get("replicas", 1))
         yield "kube_deployment_status_replicas_available", place, float(status.get("availableReplicas") or 0)
         for condition in status.get("conditions") or []:
+            reason = condition.get("reason", "")
             for value in _STATUSES:
-                labels = place | {"condition": condition["type"], "status": value}
+                labels = place | {"reason": reason if reason in _REASONS else "unknown", "condition": condition["type"], "status": value}
                 yield "kube_deployment_status_condition", labels, float(condition["status"].lower() == value)
 
 

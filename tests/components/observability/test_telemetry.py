@@ -107,6 +107,20 @@ def test_every_kind_whose_series_are_asked_for_is_counted() -> None:
     assert asked <= {kind.removesuffix("s") for kind in prometheus.COUNTED}
 
 
+def test_every_label_of_an_object_that_is_asked_for_is_shown() -> None:
+    """The exporter shows no label that it was not told of, and an alert about one would be silent for ever."""
+    text = json.dumps([manifest.body for manifest in manifests.platform_manifests("runbooks")]) + SERVICE.json()
+    asked = {(kind, label) for kind, label in re.findall(r"kube_([a-z]+)_labels\{[^}]*?label_([a-z_]+)", text)}
+    assert {kind for kind, _ in asked} >= {"node", "namespace"}
+    told = prometheus.values(days=1, storage_bytes=1)["kube-state-metrics"]["metricLabelsAllowlist"]
+    shown = {
+        (kind.removesuffix("s"), re.sub(r"[^a-z0-9]", "_", label))
+        for kind, _, rest in (each.partition("=") for each in told)
+        for label in rest[1:-1].split(",")
+    }
+    assert sorted(asked - shown) == []
+
+
 def test_nothing_tells_its_maker_about_the_installation() -> None:
     assert loki.values(bucket="b", region="r", days=1)["loki"]["analytics"] == {"reporting_enabled": False}
     assert tempo.values(bucket="b", region="r", days=1)["tempo"]["reportingEnabled"] is False

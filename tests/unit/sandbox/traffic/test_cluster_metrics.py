@@ -25,6 +25,15 @@ def test_a_deployment_without_a_status_has_no_replica_available() -> None:
     ]
 
 
+def test_a_deployments_condition_has_a_reason_that_the_exporter_knows() -> None:
+    def reasons(said: str) -> set[str]:
+        condition = {"type": "Progressing", "status": "False", "reason": said}
+        made = {"metadata": {"namespace": "quality", "name": "c"}, "spec": {}, "status": {"conditions": [condition]}}
+        return {labels["reason"] for _, labels, _ in deployment_samples([made]) if "reason" in labels}
+
+    assert (reasons("ProgressDeadlineExceeded"), reasons("Somebodys")) == ({"ProgressDeadlineExceeded"}, {"unknown"})
+
+
 def test_only_pods_that_no_node_was_found_for_are_unschedulable() -> None:
     def pod(name: str, **condition: str) -> dict[str, Any]:
         metadata = {"namespace": "quality", "name": name, "uid": name}
