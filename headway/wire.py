@@ -121,6 +121,8 @@ ARTIFACT_CACHE_COMMAND = "artifact-cache"
 """The command of `headway` that runs on nodes."""
 LEDGER_VARIABLE = "HEADWAY_LEDGER"
 """Environment variable with the address of the release ledger."""
+WITNESS_VARIABLE = "HEADWAY_WITNESS"
+"""Environment variable with the folder of that ledger's witness, where an environment runs programs on one machine."""
 
 # Services of the platform that are asked through the API server -----------------------------------------------------------------------
 
@@ -143,6 +145,11 @@ KUBECONFIG_OUTPUT = "kubeconfig"
 def handover_path(environment: str) -> str:
     """Where the layers of an environment publish what others need of them: the path of SSM parameters named by layer."""
     return f"/headway/{environment}/layers"
+
+
+def witness_path(environment: str) -> str:
+    """Where the witnesses of an environment's ledger are: the path of SSM parameters named by tenant and model."""
+    return f"/headway/{environment}/witness"
 
 
 # Places ---------------------------------------------------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headway.environment.port import Environment
     from headway.environment.request_samples import RequestSamples
     from headway.environment.stacks import StackRunner
+    from headway.ledger.witness import LedgerWitness
 
 NAME = "sandbox"
 REGION = "us-east-1"
@@ -58,6 +59,12 @@ class Sandbox:
     @property
     def ledger_address(self) -> str:
         return self.layout.ledger_address
+
+    @property
+    def ledger_witness(self) -> "LedgerWitness | None":
+        from headway.ledger.witness_place import FolderWitness
+
+        return FolderWitness(self.layout.ledger_witness)
 
     @property
     def artifact_bucket(self) -> str:

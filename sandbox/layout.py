@@ -3,6 +3,7 @@
 Owns paths and the environment of the embedded engine. Creates nothing; whoever writes a file makes its folder.
 """
 
+import hashlib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -86,6 +87,11 @@ class Layout:
         return self.ledger_elsewhere or self.ledger.as_uri()
 
     @property
+    def ledger_witness(self) -> Path:
+        """What is known of that ledger outside of it; of another one, something else is."""
+        return self.state / "witness" / hashlib.sha256(self.ledger_address.encode()).hexdigest()[:12]
+
+    @property
     def logs(self) -> Path:
         return self.state / "logs"
 
@@ -101,6 +107,7 @@ class Layout:
             "PULUMI_CONFIG_PASSPHRASE_FILE": str(self.passphrase_file),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
             wire.LEDGER_VARIABLE: self.ledger_address,
+            wire.WITNESS_VARIABLE: str(self.ledger_witness),
             HOME_VARIABLE: str(self.state),
         }
 

@@ -13,10 +13,11 @@ from headway.contract.assignment import HASH
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release, with_released
-from headway.ledger.chain import proven
+from headway.ledger.chain import witnessed
 from headway.ledger.serving import released, serves
 from headway.ledger.store import LedgerStore, MissingStoreError, UnreachableError
 from headway.ledger.traffic_split import TrafficSplit, UserSplit
+from headway.ledger.witness import LedgerWitness
 from headway.problem import Problem, UserError
 from stacks.settings_error import SettingsError
 
@@ -32,14 +33,19 @@ class LiveModel:
     waiting: str | None
     bound: bool = True
     """Whether the ledger itself says that it is this service's in this environment."""
+    unwitnessed: str = ""
+    """Why the ledger could not be compared with what is known of it elsewhere."""
 
     @property
     def primary(self) -> str:
         return self.traffic.primary.release
 
 
-def live(contracts: TenantContracts, ledger: LedgerStore | None, environment: str) -> Mapping[str, LiveModel]:
-    """Every model of the tenant that `ledger` knows. Raises SettingsError with every model that cannot be planned."""
+def live(
+    contracts: TenantContracts, ledger: LedgerStore | None, environment: str, witness: LedgerWitness | None = None
+) -> Mapping[str, LiveModel]:
+    """Every model of the tenant that `ledger` knows, and `witness` does not contradict. Raises SettingsError with every
+    model that cannot be planned."""
     models: dict[str, LiveModel] = {}
     refused: list[Problem] = []
     if ledger is None:
@@ -47,11 +53,11 @@ def live(contracts: TenantContracts, ledger: LedgerStore | None, environment: st
     for model in contracts.models:
         chain = f"{contracts.tenant.name}/{model.name}"
         try:
-            found = proven(ledger, chain, environment)
+            found, word = witnessed(ledger, chain, environment, witness)
             split = serves(found.events)
             if split is not None:
                 snapshots = {r: released(ledger, chain, d) for r, d in split.digests.items()}
-                models[model.name] = replace(_live(model, split, snapshots), bound=found.end.bound)
+                models[model.name] = replace(_live(model, split, snapshots), bound=found.end.bound, unwitnessed=word.silent)
         except MissingStoreError:
             return {}
         except UserError as error:

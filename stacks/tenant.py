@@ -32,6 +32,8 @@ from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import stack_file, tenants_of
 from headway.ledger import location
 from headway.ledger.store import LedgerStore
+from headway.ledger.witness import LedgerWitness
+from headway.ledger.witness_place import ParameterWitness
 from headway.problem import Problem, ProblemLevel
 from headway.wire import KUBECONFIG_OUTPUT
 from stacks.live import LiveModel, live
@@ -44,13 +46,14 @@ from stacks.upstream import Upstream, cluster_identity
 FOLDER = Path(__file__).parents[1] / "tenants"
 
 
-def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore | None = None) -> None:
+def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore | None = None, witness: LedgerWitness | None = None) -> None:
     """Register the tenant with its models and export where they answer. Raises SettingsError with every finding.
 
-    `ledger` is that of the environment, found by its name if it is not given.
+    `ledger` and `witness` are those of the environment, found by its name if no ledger is given.
     """
     contracts = _contracts(settings, folder)
-    lives = live(contracts, ledger or _ledger(settings), settings.environment)
+    known = (ledger, witness) if ledger else (_ledger(settings), _witness(settings))
+    lives = live(contracts, known[0], settings.environment, known[1])
     for name, serving in sorted(lives.items()):
         if serving.waiting:
             pulumi.warn(
@@ -61,6 +64,11 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
             pulumi.warn(
                 f"{name}: its ledger does not say whose it is, so a copy of another one's would pass for it. "
                 f"Write it down with `headway release bind {contracts.tenant.name}/{name} --environment {settings.environment}`"
+            )
+        if serving.unwitnessed:
+            pulumi.warn(
+                f"{name}: its ledger's witness does not answer ({serving.unwitnessed}), so another whole chain would pass for it. "
+                "Let this identity read the parameters that `headway access` names"
             )
     provider = _aws(settings)
     upstream = Upstream(settings.environment, PLATFORM, provider)
@@ -170,6 +178,12 @@ def _ledger(settings: TenantSettings) -> LedgerStore | None:
     bucket = None if settings.environment == SANDBOX else bucket_name(settings.environment, "ledger", settings.account.id)
     address = location.place(bucket)
     return location.opened(address) if address else None
+
+
+def _witness(settings: TenantSettings) -> LedgerWitness | None:
+    """Who witnesses that ledger; in a sandbox a folder, if it says so."""
+    own = None if settings.environment == SANDBOX else ParameterWitness(settings.environment, settings.account.region)
+    return location.witness(lambda: own)
 
 
 def _adoptable(model: Model) -> Mapping[str, object]:

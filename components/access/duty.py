@@ -10,7 +10,7 @@ from enum import StrEnum
 from components.identity import Binding
 from components.naming import ROLE_LIMIT, batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name, physical
 from components.tenant.manifests import SERVICE_ACCOUNT
-from headway.wire import PREFIX, handover_path
+from headway.wire import PREFIX, handover_path, witness_path
 
 MANAGED = "arn:aws:iam::aws:policy/"
 ENVIRONMENT_TAG = f"{PREFIX}/environment"
@@ -106,3 +106,8 @@ class Duty:
     def handover(self) -> str:
         """The path that every duty reads; a layer writes its own parameter below it."""
         return self.arn("ssm", f"parameter{handover_path(self.environment)}")
+
+    @property
+    def witness(self) -> str:
+        """The path below which each tenant's runners keep what they know of its chains."""
+        return self.arn("ssm", f"parameter{witness_path(self.environment)}")

@@ -321,6 +321,8 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
             resources=[ledger],
             conditions={"StringLike": {"s3:prefix": listed}},
         ),
+        # Who may write the ledger's bucket is not by that allowed to say what was in it.
+        Statement(sid="Witness", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=[f"{duty.witness}/{tenant}/*"]),
         Statement(
             sid="ReadModels",
             actions=["s3:GetObject"],

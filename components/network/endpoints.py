@@ -95,7 +95,7 @@ ACTIONS: Mapping[str, tuple[str, ...]] = {
         "s3:PutObjectRetention",
     ),
     "secretsmanager": ("secretsmanager:DescribeSecret", "secretsmanager:GetSecretValue"),
-    "ssm": ("ssm:GetParametersByPath",),
+    "ssm": ("ssm:GetParameter", "ssm:GetParametersByPath", "ssm:PutParameter"),
     "sqs": (
         "sqs:ChangeMessageVisibility",
         "sqs:DeleteMessage",

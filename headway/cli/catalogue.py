@@ -88,6 +88,7 @@ EXAMPLES = {
     ),
     "release verify": ("headway release verify vision/defects -e prod",),
     "release copy": ("headway release copy -e prod --to s3://example-copy",),
+    "release accept": ('headway release accept vision/defects -e prod --reason "restored from the copy of noon"',),
     "release bind": ("headway release bind vision/defects -e prod",),
     "release assign": ("headway release assign vision/defects carol -e prod",),
     "release guard": ("headway release guard vision -e prod",),

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 import typer.core
 
-from headway.cli import release_assign, release_bind, release_copy, release_guard, release_read
+from headway.cli import release_accept, release_assign, release_bind, release_copy, release_guard, release_read
 from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_drive import code, drive, follow, running, shown
@@ -26,6 +26,7 @@ from headway.cli.release_options import (
     PrometheusOption,
     ReasonOption,
     ServiceArgument,
+    reasoned,
 )
 from headway.cli.unanswered import plainly
 from headway.problem import Exit, UserError
@@ -161,7 +162,7 @@ def rollback(
     from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
-    _reasoned(reason)
+    reasoned(reason)
     here = place(service, to_write(environment, project), project, prometheus)
     rollout = running(here)
     _ask(here, OperatorRequest.ROLLBACK, reason, partial(_can_go_back, here.chain))
@@ -177,7 +178,7 @@ def _request(service: str, request: str, reason: str, environment: str | None, p
     from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
-    _reasoned(reason)
+    reasoned(reason)
     here = place(service, to_write(environment, project), project)
     rollout = running(here)
     if request == OperatorRequest.PROMOTE and rollout.decision is None:
@@ -214,16 +215,6 @@ def _driven(here: "ServicePlace") -> bool:
     return lease is not None and lease.kept(gone)
 
 
-def _reasoned(reason: str) -> None:
-    if not reason.strip():
-        raise UserError(
-            "--reason is empty.",
-            "Nobody who reads the ledger later could tell why; nothing was done.",
-            "Write why, in a sentence.",
-            Exit.USAGE,
-        )
-
-
 def _can_go_back(chain: str, service: "ServiceState") -> None:
     rollout = service.running
     if rollout is not None and rollout.replaced:
@@ -249,6 +240,7 @@ for _read in (
     release_read.verify,
     release_copy.copy,
     release_bind.bind,
+    release_accept.accept,
     release_assign.assign,
     release_guard.guard,
 ):

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from headway.problem import Exit, UserError
+
 ServiceArgument = Annotated[str, typer.Argument(metavar="TENANT/MODEL", help="Which service.")]
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 PrometheusOption = Annotated[str | None, typer.Option("--prometheus", help="Its address; found from the environment otherwise.")]
@@ -19,3 +21,14 @@ NotifyOption = Annotated[
         "others on this machine see arguments.",
     ),
 ]
+
+
+def reasoned(reason: str) -> None:
+    """Raises UserError for a reason that says nothing."""
+    if not reason.strip():
+        raise UserError(
+            "--reason is empty.",
+            "Nobody who reads the ledger later could tell why; nothing was done.",
+            "Write why, in a sentence.",
+            Exit.USAGE,
+        )

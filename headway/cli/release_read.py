@@ -20,6 +20,7 @@ from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.ledger.chain import Ledger
+    from headway.ledger.witness import WitnessWord
     from headway.release.driver.rollout_state import RolloutState
     from headway.release.driver.verify import Recomputed
     from headway.release.evaluation.standing import VersionStanding
@@ -143,6 +144,7 @@ def verify(
     counts give."""
     from headway.ledger import chain as chains
     from headway.ledger.serving import released
+    from headway.ledger.witness import ask
     from headway.release.driver.rollout_state import fold
     from headway.release.driver.verify import Recomputed, recomputed
     from headway.release.evaluation.standing import evaluation_chain
@@ -150,7 +152,8 @@ def verify(
     from headway.release.service_place import place
 
     here = place(service, to_read(environment, project), project)
-    flaws = list(chains.verify(here.store, here.chain, here.environment, head))
+    word = ask(here.port.ledger_witness, here.chain)  # before the ledger is read
+    flaws = list(chains.verify(here.store, here.chain, here.environment, head, word))
     flaws += (f"evaluations: {flaw}" for flaw in chains.verify(here.store, evaluation_chain(here.chain), here.environment))
     count, last, bound, again = 0, "", True, Recomputed(0, (), (), 0)
     if not flaws:
@@ -169,7 +172,7 @@ def verify(
             except UserError as error:
                 flaws.append(error.fact)
     if output is Output.JSON:
-        found = {"sound": not flaws, "flaws": flaws, "events": count, "head": last, "bound": bound}
+        found = {"sound": not flaws, "flaws": flaws, "events": count, "head": last, "bound": bound, "witnessed": word.number}
         decisions = {"decisions": again.decided + again.undecided, "decided_again": again.decided, "not_decided_again": again.foreign}
         print(json.dumps({**found, **decisions}, indent=2))
     else:
@@ -178,9 +181,18 @@ def verify(
         if not bound:
             print(f"! it does not say of which service and environment it is; `headway release bind {here.chain} -e {here.environment}`")
         if count and not flaws:
+            print(_witnessed(word))
             print(f"  head {last}")
     if flaws:
         raise typer.Exit(Exit.REFUSED)
+
+
+def _witnessed(word: "WitnessWord") -> str:
+    """How much of a sound chain is known outside its store."""
+    if word.number:
+        return f"✓ its witness agrees up to event {word.number}"
+    why = f"the witness does not answer ({word.silent})" if word.silent else "nobody has witnessed it yet"
+    return f"! another whole chain would pass for it: {why}"
 
 
 def _verified(chain: str, flaws: Sequence[str], count: int, again: "Recomputed") -> Iterator[str]:

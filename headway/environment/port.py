@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from headway.environment.kubernetes import KubernetesApi
     from headway.environment.request_samples import RequestSamples
     from headway.environment.stacks import StackRunner
+    from headway.ledger.witness import LedgerWitness
 
 
 class OutOfReachError(Exception):
@@ -64,6 +65,11 @@ class Environment(Protocol):
     @property
     def ledger_address(self) -> str:
         """Where its releases are recorded. Raises UserError where the environment has no ledger."""
+        ...
+
+    @property
+    def ledger_witness(self) -> "LedgerWitness | None":
+        """Who says, outside the ledger's store, which chains it had; None where nobody does."""
         ...
 
     @property

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headway.environment.request_samples import RequestSamples
     from headway.environment.service_proxy import ServiceProxy
     from headway.environment.stacks import StackRunner
+    from headway.ledger.witness import LedgerWitness
 
 SCRAPE_SECONDS = 15.0
 """What the platform's monitors ask for."""
@@ -63,6 +64,17 @@ class Production:
                 f"Deploy its cluster layer: `pulumi up -s {self.name}-cluster`; or set HEADWAY_LEDGER.",
             )
         return address
+
+    @cached_property
+    def _ledger_witness(self) -> "LedgerWitness | None":
+        from headway.ledger.location import witness
+        from headway.ledger.witness_place import ParameterWitness
+
+        return witness(lambda: ParameterWitness(self.name, region_of(self._project, self.name)))
+
+    @property
+    def ledger_witness(self) -> "LedgerWitness | None":
+        return self._ledger_witness
 
     @property
     def artifact_bucket(self) -> str:

@@ -15,10 +15,12 @@ from typing import Any
 
 from headway.ledger import bundle
 from headway.ledger import lease as leases
-from headway.ledger.events import BOUND, Event, canonical, digest, genesis, key
+from headway.ledger import witness as witnesses
+from headway.ledger.events import ACCEPTED, BOUND, Event, canonical, digest, genesis, key
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, standing
 from headway.ledger.proof import START, ChainEnd, ChainProof, counting, listed, prove, refusal
-from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError, Written, create_or_agree
+from headway.ledger.store import LedgerStore, MissingStoreError, StoredObject, TakenError, UnreachableError, Written, create_or_agree
+from headway.ledger.witness import LedgerWitness, SilentWitnessError, WitnessWord
 from headway.problem import Exit, UserError
 
 READERS = 16
@@ -60,6 +62,18 @@ def proven(store: LedgerStore, chain: str, environment: str | None, after: Chain
     return found
 
 
+def witnessed(store: LedgerStore, chain: str, environment: str, witness: LedgerWitness | None) -> tuple[ChainProof, WitnessWord]:
+    """The whole chain, proven and not contradicted, and what its witness said. Raises as `proven` does."""
+    word = witnesses.ask(witness, chain)  # before the store: an event of meanwhile would look like one that is gone
+    try:
+        found = proven(store, chain, environment)
+    except MissingStoreError:
+        word.require(chain, environment, ())  # or whoever deletes the whole store has every plan begin anew
+        raise
+    word.require(chain, environment, found.events)
+    return found, word
+
+
 def _written(store: LedgerStore, chain: str, number: int) -> Sequence[Written]:
     """Everything below `events/` that comes after event `number`; 0 is before the first."""
     return store.written(f"{chain}/events/", key(chain, number) if number else "")
@@ -89,10 +103,21 @@ def _ever(store: LedgerStore, written: Sequence[Written]) -> Sequence[tuple[str,
 
 
 class Ledger:
-    """The chain `chain` (`<tenant>/<model>`) of an environment on a store."""
+    """The chain `chain` (`<tenant>/<model>`) of an environment on a store, and who witnesses it elsewhere."""
 
-    def __init__(self, store: LedgerStore, chain: str, environment: str, actor: str, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self,
+        store: LedgerStore,
+        chain: str,
+        environment: str,
+        actor: str,
+        now: Callable[[], datetime],
+        witness: LedgerWitness | None = None,
+    ) -> None:
         self._store, self.chain, self.environment, self._actor, self._now = store, chain, environment, actor, now
+        self._witness = witness
+        self.word: WitnessWord | None = None
+        """What the witness said when it was last asked; None before that."""
         self._events: list[Event] = []
         self._end = START
         self._term = LeaseTerm()
@@ -116,10 +141,46 @@ class Ledger:
         return self._end.bound
 
     def read(self) -> Sequence[Event]:
-        """Read what is new. Raises UserError for a chain with a flaw, UnreachableError when the store does not answer."""
+        """Read what is new. Raises UserError for a chain that has a flaw or that its witness contradicts,
+        UnreachableError when the store does not answer."""
+        if self.word is not None:  # later events follow those that it was asked about
+            return self._read()
+        word = witnesses.ask(self._witness, self.chain)  # before the store: an event of meanwhile would look removed
+        events = self._read()
+        word.require(self.chain, self.environment, events)
+        self.word = word
+        return events
+
+    def _read(self) -> Sequence[Event]:
         found = proven(self._store, self.chain, self.environment, self._end)
         self._keep(found.events, found.end)
         return self.events
+
+    def attest(self) -> None:
+        """Have the witness name the newest event. One that does not answer stays behind, which does no harm. Raises as
+        `read` does."""
+        self.word = None
+        events = self.read()
+        if self._witness is not None and self.word is not None and not self.word.silent and events:
+            with suppress(SilentWitnessError):
+                self._witness.write(self.chain, witnesses.of(events[-1]))
+
+    def accept(self, reason: str) -> str | None:
+        """Take the chain for right although its witness contradicts it, on a person's word, which becomes an event of it;
+        answers what the witness said, None where it says nothing against it. Raises as `append` does, and
+        SilentWitnessError."""
+        if self._witness is None:
+            return None
+        said = self._witness.said(self.chain)
+        events = self._read()
+        fact = WitnessWord(said).against(events)
+        if fact is None:
+            return None
+        newest = witnesses.NOTHING
+        if events:  # an empty chain begins with what serves
+            newest = witnesses.of(self.append(ACCEPTED, {"reason": reason, "witness": said, "found": witnesses.of(events[-1])}))
+        self._witness.write(self.chain, newest)
+        return fact
 
     def append(self, kind: str, body: Mapping[str, Any]) -> Event:
         """Write the next event. Raises LostError when its number is taken by somebody else, UserError when later ones are
@@ -265,17 +326,20 @@ class Ledger:
         return held, state._replace(lease=Lease(state.lease.holder, state.lease.number, left))
 
 
-def verify(store: LedgerStore, chain: str, environment: str | None, head: str | None = None) -> tuple[str, ...]:
+def verify(
+    store: LedgerStore, chain: str, environment: str | None, head: str | None = None, word: WitnessWord | None = None
+) -> tuple[str, ...]:
     """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it, and
-    says what somebody did to it that no reader believes."""
+    says what somebody did to it that no reader believes. `word`: what its witness said, before that."""
     written = _written(store, chain, 0)
-    flaws = prove(chain, environment, counting(chain, environment, _ever(store, written)), head=head).flaws
+    found = prove(chain, environment, counting(chain, environment, _ever(store, written)), head=head)
     later = (
         f"{one.key} was deleted or written again; what was first written there and follows the chain counts"
         for one in written
         if not one.once
     )
-    return (*(flaw.fact for flaw in flaws), *later)
+    against = word.against(found.events) if word else None
+    return (*(flaw.fact for flaw in found.flaws), *([against] if against else []), *later)
 
 
 def register(store: LedgerStore, chain: str, release: Mapping[str, Any]) -> str:

@@ -22,6 +22,9 @@ UNBOUND = "0" * 64
 BOUND = "bound"
 """Means the chain is, from here on, of the service and the environment that this event names."""
 
+ACCEPTED = "accepted"
+"""Means a person took the chain for right although its witness contradicted it."""
+
 _HASH = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z][a-z-]{0,63}")
 

@@ -7,18 +7,28 @@ plans and whoever releases must get the place from here.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from headway.ledger.store import FolderStore, LedgerStore, connect
+from headway.ledger.witness import LedgerWitness
+from headway.ledger.witness_place import FolderWitness
 from headway.problem import Exit, UserError
-from headway.wire import LEDGER_VARIABLE
+from headway.wire import LEDGER_VARIABLE, WITNESS_VARIABLE
 
 
 def place(bucket: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
     """The ledger's address: what the variable says, else the bucket, else None (no ledger is known)."""
     return environment.get(LEDGER_VARIABLE) or (f"s3://{bucket}" if bucket else None)
+
+
+def witness(own: Callable[[], LedgerWitness | None], environment: Mapping[str, str] = os.environ) -> LedgerWitness | None:
+    """Who witnesses that ledger: the folder that the variable names, or the environment's `own`. Another ledger than the
+    environment's has none."""
+    if folder := environment.get(WITNESS_VARIABLE):
+        return FolderWitness(Path(folder))
+    return None if environment.get(LEDGER_VARIABLE) else own()
 
 
 def opened(address: str) -> LedgerStore:

@@ -13,10 +13,11 @@ from pydantic import ValidationError
 from headway.bounded_json import bounded_json
 from headway.contract.model import Model
 from headway.contract.released import read_snapshot
-from headway.ledger.chain import proven
+from headway.ledger.chain import witnessed
 from headway.ledger.events import Event, canonical, digest, unreadable
 from headway.ledger.store import LARGEST, LedgerStore
 from headway.ledger.traffic_split import TrafficSplit
+from headway.ledger.witness import LedgerWitness
 from headway.problem import Exit, UserError, dotted
 
 ADOPTED = "adopted"
@@ -31,9 +32,10 @@ ENDED = "ended"
 _CONTENT = re.compile(r"[0-9a-f]{64}")
 
 
-def latest(store: LedgerStore, chain: str, environment: str) -> TrafficSplit | None:
-    """The split that holds now. Raises UserError for a chain with a flaw or of a newer Headway, UnreachableError."""
-    return serves(proven(store, chain, environment).events)
+def latest(store: LedgerStore, chain: str, environment: str, witness: LedgerWitness | None = None) -> TrafficSplit | None:
+    """The split that holds now. Raises UserError for a chain with a flaw, of a newer Headway or that its witness
+    contradicts, UnreachableError."""
+    return serves(witnessed(store, chain, environment, witness)[0].events)
 
 
 def serves(events: Iterable[Event]) -> TrafficSplit | None:

@@ -181,6 +181,7 @@ def _ended(body: Mapping[str, Any]) -> str:
 
 
 _TELLERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
+    EventKind.ACCEPTED: lambda b: sentence(f"Somebody took the ledger for right although its witness named another one: {b['reason']}"),
     EventKind.ADOPTED: lambda b: f"What serves is registered as release {b['release']}.",
     EventKind.BOUND: lambda b: f"The ledger is that of {b['service']} in {b['environment']}: written down after {b['events']} events.",
     EventKind.STARTED: _started,

@@ -88,7 +88,7 @@ class ServicePlace:
     def ledger(self) -> "Ledger":
         from headway.ledger.chain import Ledger
 
-        return Ledger(self.store, self.chain, self.environment, self.actor, lambda: datetime.now(UTC))
+        return Ledger(self.store, self.chain, self.environment, self.actor, lambda: datetime.now(UTC), self.port.ledger_witness)
 
     def evaluations(self) -> "Ledger":
         """The chain of what the serving versions answered after their promotions."""

@@ -21,6 +21,7 @@ from headway.ledger.chain import Ledger
 from headway.ledger.serving import latest
 from headway.ledger.store import LedgerStore
 from headway.ledger.traffic_split import ArmRole, TrafficSplit
+from headway.ledger.witness import LedgerWitness
 from headway.release.driver.adoption import adopt
 from headway.release.driver.driver import ReleaseDriver
 from headway.release.driver.labelled import LabelledComparison
@@ -302,6 +303,7 @@ class Scene:
     new: Model
     world: Memory
     actors: int = 0
+    witness: LedgerWitness | None = None
 
     @classmethod
     def of(cls, store: LedgerStore, old: Model, **rollout: Any) -> "Scene":
@@ -326,7 +328,7 @@ class Scene:
         return release_id(self.new)
 
     def ledger(self, actor: str = "ci") -> Ledger:
-        return Ledger(self.store, CHAIN, "sandbox", actor, self.world.now)
+        return Ledger(self.store, CHAIN, "sandbox", actor, self.world.now, self.witness)
 
     def begin(self, answers: GoldenTrial = UNASKED, **start: Any) -> None:
         begin(self.ledger(), self.store, self.new, ROOM, StartOptions(**start), answers)

@@ -4,7 +4,7 @@
 from enum import StrEnum, unique
 
 from headway.ledger import serving
-from headway.ledger.events import BOUND
+from headway.ledger.events import ACCEPTED, BOUND
 from headway.ledger.lease import RELEASED, TAKEN
 
 
@@ -12,6 +12,7 @@ from headway.ledger.lease import RELEASED, TAKEN
 class EventKind(StrEnum):
     """Of an event."""
 
+    ACCEPTED = ACCEPTED
     ADOPTED = serving.ADOPTED
     BOUND = BOUND
     LEASE = TAKEN

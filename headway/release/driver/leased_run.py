@@ -91,9 +91,10 @@ class LeasedRun:
                 continue  # the main thread meets the same, and acts on it
 
     def release(self) -> None:
-        """Give the lease back. Raises LostError, UnreachableError."""
+        """Give the lease back, and let the witness know how it ended. Raises LostError, UnreachableError."""
         with self._guard:
             self._ledger.release(self._holder)
+            self._ledger.attest()
 
     def vouch(self, rollout: RolloutState) -> None:
         """Say on the live route until when this release is watched. Raises OutOfReachError, LostError."""
@@ -113,6 +114,8 @@ class LeasedRun:
         if self.service.count != before:
             raise LostError(f"somebody else acted on {self.chain}")
         self.world.vouch(self.world.now() + lasts if lasts else None, rollout.stable, seen)
+        with self._guard:
+            self._ledger.attest()
 
     def write(self, kind: EventKind, body: Mapping[str, Any]) -> None:
         with self._guard:

@@ -200,7 +200,7 @@ def _after(service: ServiceState, event: Event) -> ServiceState:
     service = replace(service, count=event.number)
     body = event.body
     match event.kind:
-        case EventKind.BOUND:
+        case EventKind.ACCEPTED | EventKind.BOUND:
             return service
         case EventKind.LEASE:
             return replace(service, lease=body)

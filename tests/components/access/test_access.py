@@ -45,6 +45,7 @@ S3 = "arn:aws:s3:::headway-prod-"
 OF_VISION, OF_ASSIST = ({"aws:RequestTag/kubernetes-namespace": name} for name in ("vision", "assist"))
 REMAINING = "s3:object-lock-remaining-retention-days"
 KEY = f"arn:aws:kms:us-west-2:{ACCOUNT}:key/k"
+WITNESS = f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/witness"
 ASSOCIATION = f"arn:aws:eks:us-west-2:{ACCOUNT}:podidentityassociation/headway-prod/a-1"
 
 
@@ -133,6 +134,7 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (VISION, "kms:Decrypt", KEY, {"kms:ResourceAliases": ["alias/headway-prod-state-vision"]}),
     (VISION, "ssm:GetParametersByPath", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers", {}),
     (RUNNER, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    *((who, f"ssm:{verb}Parameter", f"{WITNESS}/vision/defects", {}) for who in (VISION, RUNNER) for verb in ("Get", "Put")),
     (RUNNER, "s3:PutObjectRetention", f"{S3}ledger-{ACCOUNT}/leases/vision/defects.json", {REMAINING: "1"}),
     (RUNNER, "s3:GetObjectVersion", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     (RUNNER, "s3:ListBucketVersions", f"{S3}ledger-{ACCOUNT}", {"s3:prefix": "vision/defects/events/"}),
@@ -258,6 +260,20 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
         f"{S3}ledger-{ACCOUNT}/leases/vision/defects.json",
         {REMAINING: "900"},
     ),
+    *(
+        (f"the witness of another: {who.layer} {who.role} {verb}", who, f"ssm:{verb}", f"{WITNESS}/{of}/chat", {})
+        for who, of in (
+            (VISION, "assist"),
+            (RUNNER, "assist"),
+            (RUNNER, "vision-x"),
+            (VIEWER, "vision"),
+            (PLATFORM, "vision"),
+            (CLUSTER, "vision"),
+        )
+        for verb in ("PutParameter", "DeleteParameter")
+    ),
+    ("the end of its own witness", RUNNER, "ssm:DeleteParameter", f"{WITNESS}/vision/defects", {}),
+    ("what a layer handed over", RUNNER, "ssm:PutParameter", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/vision", {}),
     ("another's events", RUNNER, "s3:ListBucketVersions", f"{S3}ledger-{ACCOUNT}", {"s3:prefix": "assist/chat/events/"}),
     ("a changed event", RUNNER, "s3:DeleteObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     ("a new role", RUNNER, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),

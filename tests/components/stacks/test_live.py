@@ -18,8 +18,10 @@ from headway.ledger.chain import Ledger, register
 from headway.ledger.copying import copy
 from headway.ledger.events import UNBOUND, Event, key
 from headway.ledger.serving import ADOPTED, INTENDED, STARTED
-from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, UnreachableError
+from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, UnreachableError, Written
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit, UserSplit
+from headway.ledger.witness import LedgerWitness
+from headway.ledger.witness_place import FolderWitness
 from stacks import tenant
 from stacks.settings_error import SettingsError
 from tests.components.contracts import TENANTS, document
@@ -30,9 +32,9 @@ CHAIN = "vision/defects"
 NEW_VERSION = {"artifact": {"version": "2026.12.1"}}
 
 
-def plan(folder: Path, ledger: LedgerStore | None) -> Recording:
+def plan(folder: Path, ledger: LedgerStore | None, witness: LedgerWitness | None = None) -> Recording:
     found = settings_of("vision")
-    return record(lambda: tenant.build(found, folder, ledger), stack="sandbox-vision", calls=ABOVE)
+    return record(lambda: tenant.build(found, folder, ledger, witness), stack="sandbox-vision", calls=ABOVE)
 
 
 def contract(folder: Path = TENANTS) -> Model:
@@ -110,6 +112,35 @@ def test_a_ledger_restored_elsewhere_plans_what_serves(tmp_path: Path) -> None:
     here, there = plan(folder, store), plan(folder, restored)
     assert [r.inputs for r in servers(there)] == [r.inputs for r in servers(here)]
     assert [release_id(contract())] == [r.inputs["metadata"]["labels"]["platform.io/release"] for r in servers(there)]
+
+
+def test_a_plan_refuses_a_whole_ledger_that_its_witness_contradicts(tmp_path: Path) -> None:
+    store, witness = FolderStore(tmp_path / "ledger"), FolderWitness(tmp_path / "witness")
+    adopted(store, contract(edited(tmp_path, **NEW_VERSION)))
+    witness.write(CHAIN, f"41:{'a' * 64}")
+    with pytest.raises(SettingsError, match="is not the one that was witnessed: its witness names event 41, and it ends with event 1"):
+        plan(tmp_path, store, witness)
+
+
+def test_a_plan_does_not_begin_anew_where_the_whole_ledger_is_gone(tmp_path: Path) -> None:
+    class Gone(FolderStore):
+        def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
+            raise MissingStoreError
+
+    witness = FolderWitness(tmp_path / "witness")
+    assert weights(plan(edited(tmp_path), Gone(tmp_path), witness)) == [100]
+    witness.write(CHAIN, f"41:{'a' * 64}")
+    with pytest.raises(SettingsError, match="and it ends with event 0"):
+        plan(tmp_path, Gone(tmp_path), witness)
+
+
+def test_a_plan_whose_witness_does_not_answer_says_so_and_goes_on(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path / "ledger")
+    adopted(store, contract())
+    (tmp_path / "witness").write_text("no folder")
+    found = plan(edited(tmp_path), store, FolderWitness(tmp_path / "witness"))
+    assert weights(found) == [100]
+    assert any("defects: its ledger's witness does not answer" in said for said in found.log)
 
 
 def test_what_does_not_run_in_a_release_changes_in_place(tmp_path: Path) -> None:

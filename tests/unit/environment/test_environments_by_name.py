@@ -10,6 +10,8 @@ from moto import mock_aws
 
 from headway.environment import selection
 from headway.environment.production import Production, state_folder
+from headway.ledger.location import witness
+from headway.ledger.witness_place import ParameterWitness
 from headway.problem import UserError
 from headway.release import guard
 from headway.release.service_place import ServicePlace
@@ -34,6 +36,25 @@ def test_stacks_and_releases_of_the_sandbox_have_one_ledger_in_any_shell(
 def test_another_environments_ledger_is_where_the_variable_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_LEDGER", "s3://other/prefix")
     assert ServicePlace(project=tmp_path, environment="prod", tenant="vision", model="defects").address == "s3://other/prefix"
+
+
+def test_stacks_and_releases_of_the_sandbox_have_one_witness_in_any_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADWAY_LEDGER", "s3://production-ledger")
+    planned = witness(lambda: None, Layout.of(tmp_path).engine_environment())
+    assert planned is not None
+    planned.write("vision/defects", "1:a")
+    found = Sandbox(tmp_path).ledger_witness
+    assert found is not None and found.said("vision/defects") == "1:a"
+
+
+def test_only_the_environments_own_ledger_is_witnessed_by_its_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks" / "Pulumi.lab-cluster.yaml").write_text("config: {'headway:account': {id: '1', region: eu-west-1}}")
+    monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
+    assert isinstance(Production("lab", tmp_path).ledger_witness, ParameterWitness)
+    monkeypatch.setenv("HEADWAY_LEDGER", "s3://a-copy")
+    assert Production("lab", tmp_path).ledger_witness is None
 
 
 def test_an_environment_is_what_is_registered_by_its_name_or_production(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 whichever order, no traffic stays on a version that the chain does not prove and that nobody watches.
 
 Runners stop at each meeting with ledger or cluster, and may be killed there, or go on long after another one took
-over. The adversary has every right on the objects of the bucket, but none to remove versions, and does not append a
-sound event: that is what a runner's rights are (docs/security.md).
+over. The adversary has every right on the objects of the bucket, and does not append a sound event: that is what a runner's
+rights are (docs/security.md). Removing versions, it writes the whole chain anew from before what the witness names.
 """
 
 from contextlib import suppress
@@ -26,7 +26,7 @@ from headway.contract.rollout import LONGEST_UNWATCHED
 from headway.ledger import bundle
 from headway.ledger import lease as leases
 from headway.ledger.chain import Ledger, LostError, proof
-from headway.ledger.events import UNBOUND, Event, digest, genesis, key
+from headway.ledger.events import UNBOUND, Event, digest, genesis, key, parse
 from headway.ledger.lease import LeaseRecord
 from headway.ledger.serving import latest
 from headway.ledger.store import UnreachableError
@@ -85,9 +85,11 @@ class Besieged(RuleBasedStateMachine):
         self.town = Town(self.store)
         self.town.requests = 60_000.0
         self.store.clock = lambda: self.town.clock
-        self.away = {"ledger": self.town.clock, "cluster": self.town.clock}
+        self.away = {"ledger": self.town.clock, "cluster": self.town.clock, "witness": self.town.clock}
         self.store.away = lambda: self.town.clock < self.away["ledger"]
         self.town.api.away = lambda: self.town.clock < self.away["cluster"]
+        self.town.witness.away = lambda: self.town.clock < self.away["witness"]
+        self.rewritten = False
         self.lose = 0
         self.store.loses = self.loses
         self.town.bad = frozenset({release_id(versions()[2])})
@@ -116,7 +118,7 @@ class Besieged(RuleBasedStateMachine):
             guard.dies()
 
     def ledger(self, actor: str, store: Ledgered | None = None, now: Any = None) -> Ledger:
-        return Ledger(store or self.store, CHAIN, ENVIRONMENT, actor, now or (lambda: self.town.clock))
+        return Ledger(store or self.store, CHAIN, ENVIRONMENT, actor, now or (lambda: self.town.clock), self.town.witness)
 
     # -- people and runners ----------------------------------------------------------------------------------------------------
 
@@ -194,6 +196,11 @@ class Besieged(RuleBasedStateMachine):
     @rule(what=st.sampled_from(["ledger", "cluster"]), seconds=st.sampled_from([2, 40, 130]))
     def something_is_out_of_reach(self, what: str, seconds: int) -> None:
         self.away[what] = self.town.clock + timedelta(seconds=seconds)
+
+    @precondition(lambda self: not self.rewritten)
+    @rule(seconds=st.sampled_from([2, 40, 130]))
+    def the_witness_is_out_of_reach(self, seconds: int) -> None:
+        self.away["witness"] = self.town.clock + timedelta(seconds=seconds)
 
     @rule(writes=st.integers(1, 3))
     def answers_are_lost(self, writes: int) -> None:
@@ -295,6 +302,42 @@ class Besieged(RuleBasedStateMachine):
     def mallory_deletes_the_lease(self) -> None:
         self.store.objects.pop(leases.key(CHAIN), None)
 
+    @precondition(lambda self: not self.rewritten and self.witnessed() > 0 and not self.town.witness.away())
+    @rule(kept=numbers, count=st.integers(0, 60), version=st.integers(0, 2))
+    def mallory_rewrites_the_whole_chain(self, kept: int, count: int, version: int) -> None:
+        """With every right: no version is left, and each event follows the one before."""
+        kept = min(kept, self.witnessed() - 1)
+        self.rewritten = True
+        events = [event.stored() for event in self.known[:kept]]
+        for number in range(kept + 1, kept + count + 1):
+            previous = digest(events[-1]) if events else genesis(CHAIN, ENVIRONMENT)
+            kind = EventKind.INTENDED if self.under_way(events) else EventKind.ADOPTED
+            events.append(self.forged(number, previous, kind, version))
+        self.hold(events)
+        assert not proof(self.store, CHAIN, ENVIRONMENT).flaws or self.town.clock < self.away["ledger"]
+
+    @precondition(lambda self: self.rewritten)
+    @rule()
+    def the_ledger_is_restored_from_its_copy(self) -> None:
+        self.hold([event.stored() for event in self.known])
+        self.rewritten = False
+
+    def witnessed(self) -> int:
+        """Of which event the witness knows."""
+        return int(self.town.witness.words.get(CHAIN, "0:").partition(":")[0])
+
+    def under_way(self, events: list[bytes]) -> bool:
+        running = fold(map(parse, events)).running
+        return running is not None
+
+    def hold(self, events: list[bytes]) -> None:
+        """The bucket has these events, and never had others."""
+        for name in [name for name in self.store.versions if name.startswith(f"{CHAIN}/events/")]:
+            self.store.objects.pop(name, None)
+            del self.store.versions[name]
+        for number, content in enumerate(events, 1):
+            self.put(key(CHAIN, number), content)
+
     @rule()
     def an_administrator_removes_what_is_none(self) -> None:
         proven = {key(CHAIN, event.number): event.stored() for event in self.known}
@@ -307,6 +350,8 @@ class Besieged(RuleBasedStateMachine):
 
     def proven(self) -> ServiceState:
         """The chain as it was last proven: what follows and was once there stays."""
+        if self.rewritten:
+            return fold(self.continued())
         away, self.away["ledger"] = self.away["ledger"], self.town.clock
         found = proof(self.store, CHAIN, ENVIRONMENT)
         self.away["ledger"] = away
@@ -314,6 +359,28 @@ class Besieged(RuleBasedStateMachine):
             assert found.events[: len(self.known)] == self.known, "an event was taken back"
             self.known = found.events
         return fold(self.known)
+
+    def continued(self) -> tuple[Event, ...]:
+        """With what a runner that knows the true chain has written since."""
+        while later := [one for one in self.store.versions.get(key(CHAIN, len(self.known) + 1), ()) if self.follows(one)]:
+            self.known = (*self.known, parse(later[0]))
+        return self.known
+
+    def follows(self, content: bytes) -> bool:
+        with suppress(ValueError):
+            return parse(content).previous == self.known[-1].hash
+        return False
+
+    @invariant()
+    def a_rewritten_chain_is_believed_by_nobody(self) -> None:
+        if not self.rewritten:
+            return
+        away, self.away["ledger"] = self.away["ledger"], self.town.clock
+        with pytest.raises(UserError):
+            latest(self.store, CHAIN, ENVIRONMENT, self.town.witness)
+        with pytest.raises(UserError):
+            self.ledger("reader").read()
+        self.away["ledger"] = away
 
     @invariant()
     def nothing_unproven_is_unwatched(self) -> None:

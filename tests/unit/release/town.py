@@ -15,6 +15,7 @@ from headway.environment.port import OutOfReachError
 from headway.ledger.serving import latest
 from headway.ledger.store import StoredObject, UnreachableError, Written
 from headway.ledger.traffic_split import TrafficSplit
+from headway.ledger.witness import SilentWitnessError
 from headway.problem import UserError
 from headway.release.driver.clocks import wrong
 from headway.release.driver.live_service import LiveService, route_of
@@ -177,11 +178,29 @@ class Ledgered(Bucket):
         return written
 
 
+class Onlooker:
+    """A witness beside the bucket, in memory."""
+
+    def __init__(self) -> None:
+        self.words: dict[str, str] = {}
+        self.away: Callable[[], bool] = lambda: False
+
+    def said(self, chain: str) -> str | None:
+        if self.away():
+            raise SilentWitnessError("it does not answer")
+        return self.words.get(chain)
+
+    def write(self, chain: str, text: str) -> None:
+        self.said(chain)
+        self.words[chain] = text
+
+
 class Town(Memory):
     """What all runners share. `clock` is the right one."""
 
     def __init__(self, store: Ledgered) -> None:
         super().__init__(store)
+        self.witness = Onlooker()
         self.bad: frozenset[str] = frozenset()
         """Releases that fail requests."""
         self.api = ApiServer()
@@ -226,7 +245,7 @@ class Town(Memory):
             return Result(ok=False, busy=True)
         self.updating = who
         try:
-            wanted = latest(self.store, CHAIN, "sandbox")
+            wanted = latest(self.store, CHAIN, "sandbox", self.witness)
             waits()
             if wanted is not None:
                 self.applies(wanted)
@@ -306,7 +325,7 @@ class Seat:
     def preview(self, *, refresh: bool) -> Any:
         self.waits()
         try:
-            wanted = latest(self._town.store, CHAIN, "sandbox")
+            wanted = latest(self._town.store, CHAIN, "sandbox", self._town.witness)
         except (UserError, UnreachableError) as refused:
             return Result(ok=False, errors=(str(refused),))
         there = route_of(self._town.api.live)

@@ -1,0 +1,91 @@
+"""What is kept of each chain outside its store: the number and the hash of one event that it had. Pure.
+
+Who has every right on a ledger's store can write another chain there that follows from its first event to its last,
+and no reader of the store could tell. So runners leave the newest event that they know in a place with rights of its
+own, and whoever reads a chain compares. The trap is the order: an event is written before a witness names it, and a
+reader asks the witness before the store. So a witness may be behind its chain, and is never ahead of it.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headway.ledger.events import UNBOUND, Event
+from headway.problem import Exit, UserError
+
+_TEXT = re.compile(r"([0-9]{1,8}):([0-9a-f]{64})")
+NOTHING = f"0:{UNBOUND}"
+"""What a witness says of a chain that has no event, on a person's word."""
+
+
+class SilentWitnessError(Exception):
+    """The witness did not answer, or not this identity. Carries why. Nothing is concluded from that."""
+
+
+class LedgerWitness(Protocol):
+    """One short text for each chain, in a place that rights on the ledger's store do not reach."""
+
+    def said(self, chain: str) -> str | None:
+        """What was last written of it; None where nothing ever was. Raises SilentWitnessError."""
+        ...
+
+    def write(self, chain: str, text: str) -> None:
+        """In place of what was said. Raises SilentWitnessError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class WitnessWord:
+    """What a witness answered of a chain, and why it did not."""
+
+    text: str | None = None
+    silent: str = ""
+
+    @property
+    def number(self) -> int:
+        """Of the event that it names; 0 where it names none."""
+        found = _TEXT.fullmatch(self.text or "")
+        return int(found[1]) if found else 0
+
+    def against(self, events: Sequence[Event]) -> str | None:
+        """What it says against a chain of these events, from the first to the last; None where it says nothing."""
+        if self.text is None:
+            return None
+        found = _TEXT.fullmatch(self.text)
+        if found is None:
+            return f"its witness holds {self.text[:80]!r}, which names no event"
+        number, witnessed = int(found[1]), found[2]
+        if number > len(events):
+            return f"its witness names event {number}, and it ends with event {len(events)}"
+        if number and events[number - 1].hash != witnessed:
+            return f"its witness names event {number} as {witnessed[:12]}, and that event is {events[number - 1].hash[:12]}"
+        return None
+
+    def require(self, chain: str, environment: str | None, events: Sequence[Event]) -> None:
+        """Raises UserError where it contradicts the chain."""
+        fact = self.against(events)
+        if fact is None:
+            return
+        raise UserError(
+            f"The ledger of {chain} is not the one that was witnessed: {fact}.",
+            "Its whole chain was written anew or cut off, or comes from a backup. Nothing is planned or decided on it; what serves goes on.",
+            "Find out who could do that, and restore the ledger from its copy. If this chain is the right one, say so:"
+            f" `headway release accept {chain} -e {environment or 'ENV'} --reason WHY`.",
+            Exit.REFUSED,
+        )
+
+
+def of(event: Event) -> str:
+    """What a witness says of a chain whose newest event it is."""
+    return f"{event.number}:{event.hash}"
+
+
+def ask(witness: LedgerWitness | None, chain: str) -> WitnessWord:
+    """What the witness says, if there is one and it answers."""
+    if witness is None:
+        return WitnessWord()
+    try:
+        return WitnessWord(text=witness.said(chain))
+    except SilentWitnessError as silence:
+        return WitnessWord(silent=str(silence))
