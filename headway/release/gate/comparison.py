@@ -176,10 +176,10 @@ class Comparison(Stateful):
     def _latency_evidence(self, ladder: Ladder) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Evidence against, and proof for, by histogram; by the trade's tolerance where the version was shown to be better."""
         evidence = {name: one.evidence() for name, one in self.latency.items()}
-        proofs = {name: one.proven(ladder.stage, ladder.baking) for name, one in self.latency.items()}
+        proofs = {name: one.proven(ladder.stage, ladder.baking, ladder.step_over) for name, one in self.latency.items()}
         for name, one in self.traded.items():
             evidence[name] = np.where(self.better, one.evidence(), evidence[name])
-            proofs[name] = np.where(self.better, one.proven(ladder.stage, ladder.baking), proofs[name])
+            proofs[name] = np.where(self.better, one.proven(ladder.stage, ladder.baking, ladder.step_over), proofs[name])
         return evidence, proofs
 
     def slower_at_one_edge(self, baking: Bools) -> Floats:

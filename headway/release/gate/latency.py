@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headway.release.gate.episodes import EPISODE_MINUTES
-from headway.release.gate.evidence import Flags, Proof, TickStake, mean_exp, ratio_log, ticks_in
+from headway.release.gate.evidence import Flags, Mixture, Proof, TickStake, mean_exp, ratio_log, ticks_in
 from headway.release.gate.minutes import Recent
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
@@ -41,6 +41,9 @@ _FIRST_REQUESTS, _CLASS_REQUESTS = 200.0, 50.0
 _ASSUMED_NOISE, _ASSUMED_DRIFT = 0.03, 0.15
 """Standard deviation of an arm's latency level from tick to tick, assumed until the baseline shows it; and of a service's from hour to hour,
 where the past stands in for the control."""
+_PROOF_OF_ALL = 100.0
+"""E-value that all requests together must reach before full traffic: a version slower than its margin at some edge gets there in one of a
+hundred rollouts at most. A weight risks less and asks for less."""
 
 
 BadOf = tuple[Floats, Floats]
@@ -94,12 +97,14 @@ class Latency(Stateful):
         self.chosen = np.zeros((*shape, rollouts), dtype=bool)
         self.decided = np.zeros(rollouts, dtype=bool)
         alternatives = len(_SLOWDOWNS), len(_BEYOND_BOUND)
-        self.seen = Slowness(shape, alternatives, rollouts)
+        self.seen = Slowness(shape, alternatives, rollouts, Mixture)
         """By all requests: what holds a version."""
         self.shared = LastingSlowness(shape, alternatives, rollouts, ticks_in(EPISODE_MINUTES, tick_minutes))
         """By what more than one replica shows, or lasts: what takes it back."""
         self._copies = np.asarray([stage.mirror > 0 for stage in policy.stages])
         self._margins = [stage.latency_margin for stage in policy.stages]
+        self._of_all = policy.stages[-1].proof_bound / _PROOF_OF_ALL
+        """What makes the last weight's bound one of `_PROOF_OF_ALL`."""
         spread = Proof.spread([stage.ticks_at_most for stage in policy.stages])
         self.here = TailProof(len(edges), rollouts, tuple(hopes.values()), spread)
         """For the margin of the stage, begun anew at each."""
@@ -245,16 +250,19 @@ class Latency(Stateful):
         """The same if requests lie evenly within every bucket."""
         return self.seen.anywhere(self.chosen)
 
-    def proven(self, stage: Ints, baking: Bools) -> Floats:
-        """For the canary, as an e-value; 0 where nothing is known.
+    def proven(self, stage: Ints, baking: Bools, step_over: Bools) -> Floats:
+        """For the canary, as an e-value for the stage's bound; 0 where nothing is known.
 
         Copies must show it at every edge. What a weight has left to find is that users' load slows the version as a whole. Before full
-        traffic, all that it answered must show it at every edge again; and in the bake, all that it answered since.
+        traffic, all that it answered must show it at every edge again, by `_PROOF_OF_ALL` until the time of the step is over: a quiet
+        service never gets there. In the bake, all that it answered since must.
         """
         here, last = self.here.overall(), stage == len(self._margins) - 1
         proven = np.where(self._copies[stage], self.here.everywhere(), here)
-        proven = np.where(last & ~self._copies[stage], np.minimum(here, self.lasting.everywhere()), proven)
-        proven = np.where(baking, self.lasting.everywhere(), proven)
+        everywhere = self.lasting.everywhere()
+        of_all = np.where(step_over, everywhere, everywhere * self._of_all)
+        proven = np.where(last & ~self._copies[stage], np.minimum(here, of_all), proven)
+        proven = np.where(baking, everywhere, proven)
         return np.where(self.decided, proven, 0.0)
 
     def remember(self, stable: Floats, baseline: Floats) -> None:

@@ -1,5 +1,8 @@
 """The evidence that one histogram holds against the canary, however the tick's likelihood ratios were counted."""
 
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
 import numpy as np
 
 from headway.release.gate.episodes import LastingBadMinutes, LastingMixture
@@ -12,20 +15,21 @@ _GROSS = 2
 _OF_MINUTES = 0.25
 """Share of the evidence that is about bad minutes as such."""
 
+Kind = TypeVar("Kind", bound=Mixture)
 
-class Slowness(Stateful):
+
+class Slowness(Stateful, Generic[Kind]):
     """E-processes by edge: of each class, of all together, and against the most that a peak explains. Of all requests, for what holds."""
 
-    def __init__(self, shape: tuple[int, int], alternatives: tuple[int, int], rollouts: int) -> None:
+    def __init__(
+        self, shape: tuple[int, int], alternatives: tuple[int, int], rollouts: int, mixture: Callable[[tuple[int, ...]], Kind]
+    ) -> None:
         """`shape`: classes and edges. `alternatives`: how many, and how many beyond the bound."""
         of_tick, beyond = alternatives
-        self.by_class = self._mixture((*shape, of_tick, rollouts))
-        self.together = self._mixture((shape[1], of_tick, rollouts))
-        self.bounded = self._mixture((shape[1], beyond, rollouts))
+        self.by_class = mixture((*shape, of_tick, rollouts))
+        self.together = mixture((shape[1], of_tick, rollouts))
+        self.bounded = mixture((shape[1], beyond, rollouts))
         """Of all classes, against the most that the tail above an edge can grow, wherever requests lie within its bucket."""
-
-    def _mixture(self, shape: tuple[int, ...]) -> Mixture:
-        return Mixture(shape)
 
     def compare(self, place: int, logs: Floats, together: Floats, at: TickStake) -> None:
         """Log likelihood ratios of an alternative: (classes, edges, rollouts), and of all classes together."""
@@ -69,22 +73,17 @@ class Slowness(Stateful):
         return np.concatenate([self.together.value()[None], self.by_class.value()]) * chosen, chosen
 
 
-class LastingSlowness(Slowness):
+class LastingSlowness(Slowness[LastingMixture]):
     """The same without the gains of any one episode, and with bad minutes as such. Call `begin` before the alternatives of a tick."""
 
     def __init__(self, shape: tuple[int, int], alternatives: tuple[int, int], rollouts: int, episode_ticks: int) -> None:
-        self._episode_ticks = episode_ticks
-        super().__init__(shape, alternatives, rollouts)
+        super().__init__(shape, alternatives, rollouts, lambda each: LastingMixture(each, episode_ticks))
         self.bad_minutes = LastingBadMinutes(rollouts, episode_ticks)
-
-    def _mixture(self, shape: tuple[int, ...]) -> Mixture:
-        return LastingMixture(shape, self._episode_ticks)
 
     def begin(self, at: TickStake, alone: Bools) -> None:
         """The next tick; `alone`: one replica answered, or nobody tells them apart."""
         for part in (self.by_class, self.together, self.bounded):
-            if isinstance(part, LastingMixture):
-                part.begin(at.stake, alone)
+            part.begin(at.stake, alone)
         self.bad_minutes.begin(_stake_of_minute(at), alone)
 
     def judge_minute(self, logs: Floats, judged: Bools, at: TickStake) -> None:

@@ -82,6 +82,11 @@ class Ladder(Stateful):
     def mirroring(self) -> Bools:
         return self.releasing & ~self.parked & (self._mirrors[self.stage] > 0)
 
+    @property
+    def step_over(self) -> Bools:
+        """Where the time of the step is over."""
+        return self.clock >= self._at_most[self.stage]
+
     def weight(self) -> Floats:
         """Share of users' requests that the canary should have."""
         climbing = np.where(self.parked, 0.0, self._weights[self.stage])
@@ -122,7 +127,7 @@ class Ladder(Stateful):
         enough &= ~last | (self.counted >= policy.counted_ticks_at_least)
         calm = worst < SUSPICIOUS
         proven = releasing & usable & passed & calm & enough & ~frozen
-        over = releasing & usable & ~proven & ~frozen & (self.clock >= self._at_most[self.stage]) & ~(passed & calm)
+        over = releasing & usable & ~proven & ~frozen & self.step_over & ~(passed & calm)
         self.inconclusive = np.where(usable, over, self.inconclusive) & releasing
         anyway = over & calm & enough & (policy.on_inconclusive is OnInconclusive.ADVANCE)
         given_up = over & (policy.on_inconclusive is OnInconclusive.ROLLBACK)

@@ -76,7 +76,7 @@ class Tick:
     mismatches: ArrayLike = 0
     """Of those, how many differed."""
     invalid_answers: ArrayLike = 0
-    """Of those, how many were empty, not numbers or against the schema: one is enough to fail."""
+    """Of those, how many were empty, not numbers or against the schema; `Malformed` says how many fail."""
     mirrored_pairs: ArrayLike = 0
     """Answers to copies that were compared with what the user got for the same request; for a policy with `mirrored`."""
     mirrored_mismatches: ArrayLike = 0
