@@ -61,7 +61,7 @@ if __name__ == "__main__":
     of_batch, of_tick = batch(), evaluation()
     print("| what | CPU | of the reference work | promised |\n|---|---|---|---|")
     print(
-        f"| {ROLLOUTS:,} rollouts of {TICKS} ticks, 2 classes, {BUCKETS} buckets | {of_batch:.1f} s | {times_reference(of_batch)} | 60 s |"
+        f"| {ROLLOUTS:,} rollouts of {TICKS} ticks, 2 classes, {BUCKETS} buckets | {of_batch:.1f} s | {times_reference(of_batch)} | 30 s |"
     )
     what = f"a tick of one rollout, 20 signals, {CLASSES} classes, after {HISTORY_TICKS} ticks"
-    print(f"| {what} | {1000 * of_tick:.0f} ms | {times_reference(of_tick)} | 50 ms |")
+    print(f"| {what} | {1000 * of_tick:.0f} ms | {times_reference(of_tick)} | 25 ms |")

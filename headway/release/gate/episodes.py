@@ -47,25 +47,22 @@ class ButOneEpisode(Stateful):
         self.ago = np.where(alone & (stake >= 0), 0, np.minimum(self.ago + 1, self._ticks))
         self.at = self.at + 1
 
-    def follow(self, place: int, gains: Floats, stake: Floats) -> None:
-        """What the tick multiplies the row at `place` of axis -2 by."""
-        over = self.over[..., place, :]
-        grown = (over + np.maximum(stake, 0.0)) * np.maximum(gains, _LEAST_GAIN)
-        self.over[..., place, :] = np.where(stake >= 0, grown, over)
+    def follow(self, gains: Floats, stake: Floats) -> None:
+        """What the tick multiplies R by."""
+        grown = (self.over + np.maximum(stake, 0.0)) * np.maximum(gains, _LEAST_GAIN)
+        self.over = np.where(stake >= 0, grown, self.over)
 
     def least(self) -> Floats:
         """Over all runs."""
-        least = self.over
-        for age in range(1, self._ticks + 1):
-            holds = self.ago < age
-            if holds.any():
-                left_out = np.maximum(self.begun[(int(self.at[0]) - age) % self._ticks] + self.staked, 0.0)
-                least = np.where(holds, np.minimum(least, left_out), least)
-        return least
+        # What was staked since is the same for all runs, so the least of them without it is the least of them with it.
+        ages = (int(self.at[0]) - 1 - np.arange(self._ticks)) % self._ticks + 1
+        holds = (self.ago < ages[:, None]).reshape(self._ticks, *(1,) * (self.over.ndim - 1), -1)
+        least = np.minimum.reduce(np.where(holds, self.begun, np.inf), axis=0)
+        return np.minimum(self.over, np.maximum(least + self.staked, 0.0))
 
 
 class LastingMixture(Mixture):
-    """A `Mixture` whose value is that without any one episode. Call `begin` before the rows of a tick."""
+    """A `Mixture` whose value is that without any one episode. Call `begin` before the gains of a tick."""
 
     def __init__(self, shape: tuple[int, ...], episode_ticks: int) -> None:
         super().__init__(shape)
@@ -75,10 +72,10 @@ class LastingMixture(Mixture):
         """The next tick; `alone`: one replica answered, or nobody tells them apart."""
         self.episodes.begin(self.won, stake, alone)
 
-    def gain(self, place: int, gains: Floats, stake: Floats, largest: Floats | float) -> None:
+    def gain(self, gains: Floats, stake: Floats, largest: Floats | float) -> None:
         """As in a `Mixture`."""
-        super().gain(place, gains, stake, largest)
-        self.episodes.follow(place, gains, stake)
+        super().gain(gains, stake, largest)
+        self.episodes.follow(gains, stake)
 
     def shown(self) -> Floats:
         """What shows, by alternative."""
@@ -96,10 +93,10 @@ class LastingBadMinutes(BadMinutes):
         """The next tick."""
         self.episodes.begin(self.wealth, stake, alone)
 
-    def gain(self, place: int, gains: Floats, stake: Floats) -> None:
+    def gain(self, gains: Floats, stake: Floats) -> None:
         """As in `BadMinutes`."""
-        super().gain(place, gains, stake)
-        self.episodes.follow(place, gains, stake)
+        super().gain(gains, stake)
+        self.episodes.follow(gains, stake)
 
     def shown(self) -> Floats:
         """What shows, by bet."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headway.release.gate.state import Stateful
-from headway.release.gate.tick import Bools, Floats, Ints, over_classes
+from headway.release.gate.tick import Bools, Floats, Ints, over_classes, within
 
 LARGEST_GAIN = 10.0
 """What a minute, or a longer tick, may multiply evidence by: one bad minute proves nothing."""
@@ -121,27 +121,19 @@ class Mixture(Stateful):
         self.won = np.zeros(shape)
         self.wealth = np.zeros(shape)
 
-    def multiply(
-        self, place: int, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN, worth: Floats | float = LARGEST_GAIN
-    ) -> None:
-        """Update the alternative at `place` by its log likelihood ratios of one tick.
+    def update(self, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN, worth: Floats | float = LARGEST_GAIN) -> None:
+        """Multiply by the log likelihood ratios of one tick.
 
         `stake` is the new weight of this tick, by rollout, whose sum over all ticks is at most 1. Where it is negative the tick is no
         evidence and nothing changes. No tick is worth more than a factor of `worth`, nor shows more than one of `largest` at once.
         """
-        self.gain(place, np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), worth), stake, largest)
+        self.gain(np.minimum(np.exp(np.minimum(logs, _LARGEST_LOG)), worth), stake, largest)
 
-    def gain(self, place: int, gains: Floats, stake: Floats, largest: Floats | float) -> None:
+    def gain(self, gains: Floats, stake: Floats, largest: Floats | float) -> None:
         """The same, by what the tick is worth."""
         counts, new = stake >= 0, np.maximum(stake, 0.0)
-        won, wealth = self.won[..., place, :], self.wealth[..., place, :]
-        self.won[..., place, :] = np.where(counts, (won + new) * gains, won)
-        self.wealth[..., place, :] = np.where(counts, np.minimum(self.won[..., place, :], (wealth + new) * largest), wealth)
-
-    def update(self, logs: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN, worth: Floats | float = LARGEST_GAIN) -> None:
-        """All alternatives at once."""
-        for place in range(self.wealth.shape[-2]):
-            self.multiply(place, np.ascontiguousarray(logs[..., place, :]), stake, largest, worth)
+        self.won = np.where(counts, (self.won + new) * gains, self.won)
+        self.wealth = np.where(counts, np.minimum(self.won, (self.wealth + new) * largest), self.wealth)
 
     def shown(self) -> Floats:
         """What shows, by alternative."""
@@ -214,7 +206,7 @@ class Proof(Stateful):
         wanted = np.where(self.ticks <= 1, self._AT_ONCE, spread * np.maximum(self.ticks, 1.0) ** -self._SOON)
         stake = np.where(counts, np.minimum(wanted, np.maximum(1.0 - self.spent, 0.0)), 0.0)
         self.spent = self.spent + stake
-        won = np.clip((self.won + stake) * np.exp(np.minimum(logs, _LARGEST_LOG_OF_PROOF)), *kept)
+        won = within((self.won + stake) * np.exp(np.minimum(logs, _LARGEST_LOG_OF_PROOF)), *kept)
         self.wealth = np.where(counts, np.minimum(won, (self.wealth + stake) * largest), self.wealth)
         self.won = np.where(counts, won, self.won)
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from headway.release.gate.episodes import EPISODE_MINUTES
-from headway.release.gate.evidence import Flags, Mixture, Proof, TickStake, mean_exp, ratio_log, ticks_in
+from headway.release.gate.evidence import Flags, Mixture, Proof, TickStake, alternatives, mean_exp, ratio_log, ticks_in
 from headway.release.gate.minutes import Recent
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
@@ -59,6 +59,10 @@ class ArmsOfTick(NamedTuple):
     n_control: Floats
     power: Floats
 
+    def by_alternative(self) -> "ArmsOfTick":
+        """With an axis before the last, for alternatives."""
+        return ArmsOfTick(*(each[..., None, :] for each in self))
+
     def log(self, null: Floats, alternative: Floats) -> Floats:
         """Log likelihood ratio by class and edge."""
         return self.power * ratio_log(self.bad, self.bad_control, self.n, self.n_control, null, alternative)
@@ -96,11 +100,12 @@ class Latency(Stateful):
         self.memory = ControlHistogram(classes, len(edges) + 1, rollouts, tick_minutes)
         self.chosen = np.zeros((*shape, rollouts), dtype=bool)
         self.decided = np.zeros(rollouts, dtype=bool)
-        alternatives = len(_SLOWDOWNS), len(_BEYOND_BOUND)
-        self.seen = Slowness(shape, alternatives, rollouts, Mixture)
+        counted = len(_SLOWDOWNS), len(_BEYOND_BOUND)
+        self.seen = Slowness(shape, counted, rollouts, Mixture)
         """By all requests: what holds a version."""
-        self.shared = LastingSlowness(shape, alternatives, rollouts, ticks_in(EPISODE_MINUTES, tick_minutes))
+        self.shared = LastingSlowness(shape, counted, rollouts, ticks_in(EPISODE_MINUTES, tick_minutes))
         """By what more than one replica shows, or lasts: what takes it back."""
+        self._slowdowns = tuple(policy.latency * multiple for multiple in _SLOWDOWNS)
         self._copies = np.asarray([stage.mirror > 0 for stage in policy.stages])
         self._margins = [stage.latency_margin for stage in policy.stages]
         self._of_all = policy.stages[-1].proof_bound / _PROOF_OF_ALL
@@ -116,6 +121,8 @@ class Latency(Stateful):
 
     def choose(self) -> None:
         """Choose the edges of rollouts whose control is known well enough by now."""
+        if self.decided.all():
+            return
         known = self.memory.buckets
         requests = np.stack([over_classes(kind) for kind in known])
         masses = self.tail.masses(known)
@@ -164,23 +171,25 @@ class Latency(Stateful):
         without, alone = self._others(replicas, arms)
         self.shared.begin(at, alone)
 
+        chosen, each = self.chosen[:, :, None], arms.by_alternative()
+        each_without = None if without is None else without.by_alternative()
+
         def logs(tolerated: Floats, alternative: Floats) -> tuple[Floats, Floats | None]:
             """By all requests; and without each replica, if there are several."""
-            all_of = np.where(self.chosen, arms.log(tolerated, alternative), 0.0)
-            return all_of, None if without is None else np.where(self.chosen, without.log(tolerated, alternative), 0.0)
+            all_of = np.where(chosen, each.log(tolerated, alternative), 0.0)
+            return all_of, None if each_without is None else np.where(chosen, each_without.log(tolerated, alternative), 0.0)
 
-        together, shared = np.empty_like(self.recent.logs), np.empty_like(self.recent.logs)
-        for place, (multiple, factor) in enumerate(zip(_SLOWDOWNS, _FACTORS, strict=True)):
-            found, rest = logs(null, np.maximum(self._slower(known, self._policy.latency * multiple), null * factor))
-            together[:, place] = over_classes(found)
-            self.seen.compare(place, found, together[:, place], at)
-            by_others, shared[:, place] = _shown_by_others(found, rest, alone)
-            self.shared.compare(place, by_others, shared[:, place], at)
-        most = np.maximum(self.tail.bound(known.masses, self._policy.latency), null)
-        for place, factor in enumerate(_BEYOND_BOUND):
-            found, rest = logs(most, most * factor)
-            self.seen.compare_bound(place, over_classes(found), at)
-            self.shared.compare_bound(place, _shown_by_others(found, rest, alone)[1], at)
+        tolerated = null[:, :, None]
+        slower = self.tail.ratios(known.quantiles, known.masses, self._slowdowns)
+        found, rest = logs(tolerated, np.maximum(slower, tolerated * alternatives(_FACTORS, 4)))
+        together = over_classes(found)
+        self.seen.compare(found, together, at)
+        by_others, shared = _shown_by_others(found, rest, alone)
+        self.shared.compare(by_others, shared, at)
+        most = np.maximum(self.tail.bound(known.masses, self._policy.latency), null)[:, :, None]
+        found, rest = logs(most, most * alternatives(_BEYOND_BOUND, 4))
+        self.seen.compare_bound(over_classes(found), at)
+        self.shared.compare_bound(_shown_by_others(found, rest, alone)[1], at)
         self.shared.judge_minute(shared, self.chosen, at)
         self.recent.restart(unlike)
         self.recent.add(together, at.counts & ~unlike)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from headway.release.gate.evidence import Mixture, TickStake
+from headway.release.gate.evidence import Mixture, TickStake, alternatives
 from headway.release.gate.state import Stateful
 from headway.release.gate.tick import Bools, Floats
 
@@ -54,8 +54,7 @@ class LevelTest(Stateful):
         better = control > value * limits.tolerated + limits.floor
         outcome = np.where(self.since == _CAME_BACK, worse.astype(np.float64) - better, 0.0)
         stake = np.where(there, at.stake, -1.0)
-        for place, bet in enumerate(_BETS):
-            self.bets.multiply(place, np.log1p(bet * outcome), stake, at.largest, at.largest)
+        self.bets.update(np.log1p(alternatives(_BETS, 2) * outcome), stake, at.largest, at.largest)
         back = np.where((self.since == _WAS_BEYOND) & (value <= control), _CAME_BACK, self.since)
         self.since = np.where(there, np.where(worse, _WAS_BEYOND, np.where(better, 0, back)), self.since)
         fine = np.where(value <= control * limits.ruled_out + 2 * limits.floor, 1.0, -1.0)

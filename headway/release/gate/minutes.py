@@ -8,7 +8,7 @@ import numpy as np
 
 from headway.release.gate.evidence import LARGEST_GAIN, Flags
 from headway.release.gate.state import Stateful
-from headway.release.gate.tick import Bools, Floats
+from headway.release.gate.tick import Bools, Floats, within
 
 _BETS = (0.05, 0.2)
 """Shares of the wealth that a minute is given; both are played with half of the stake."""
@@ -27,13 +27,11 @@ class BadMinutes(Stateful):
 
     def bet(self, value: Floats, stake: Floats, largest: Floats | float = LARGEST_GAIN) -> None:
         """`value`: e-value of the tick alone. `stake`: new weight, whose sum is 1 at most; below zero the tick is no evidence."""
-        for place, bet in enumerate(_BETS):
-            self.gain(place, np.minimum(1.0 + bet * (value - 1.0), largest), stake)
+        self.gain(np.minimum(1.0 + np.asarray(_BETS)[:, None] * (value - 1.0), largest), stake)
 
-    def gain(self, place: int, gains: Floats, stake: Floats) -> None:
-        """What the tick multiplies a bet's wealth by."""
-        grown = (self.wealth[place] + np.maximum(stake, 0.0)) * gains
-        self.wealth[place] = np.where(stake >= 0, grown, self.wealth[place])
+    def gain(self, gains: Floats, stake: Floats) -> None:
+        """What the tick multiplies the wealth of each bet by."""
+        self.wealth = np.where(stake >= 0, (self.wealth + np.maximum(stake, 0.0)) * gains, self.wealth)
 
     def shown(self) -> Floats:
         """What shows, by bet."""
@@ -57,7 +55,7 @@ class Recent(Stateful):
         self.logs = np.zeros(shape)
 
     def add(self, logs: Floats, counts: Bools) -> None:
-        self.logs = np.where(counts, np.clip(self.logs + logs, 0.0, _LARGEST_RECENT), self.logs)
+        self.logs = np.where(counts, within(self.logs + logs, 0.0, _LARGEST_RECENT), self.logs)
 
     def restart(self, where: Flags) -> None:
         self.logs = np.where(where, 0.0, self.logs)

@@ -31,14 +31,14 @@ class Slowness(Stateful, Generic[Kind]):
         self.bounded = mixture((shape[1], beyond, rollouts))
         """Of all classes, against the most that the tail above an edge can grow, wherever requests lie within its bucket."""
 
-    def compare(self, place: int, logs: Floats, together: Floats, at: TickStake) -> None:
-        """Log likelihood ratios of an alternative: (classes, edges, rollouts), and of all classes together."""
-        self.by_class.multiply(place, logs, at.stake, at.largest, at.worth)
-        self.together.multiply(place, together, at.stake, at.largest, at.worth)
+    def compare(self, logs: Floats, together: Floats, at: TickStake) -> None:
+        """Log likelihood ratios: (classes, edges, alternatives, rollouts), and of all classes together."""
+        self.by_class.update(logs, at.stake, at.largest, at.worth)
+        self.together.update(together, at.stake, at.largest, at.worth)
 
-    def compare_bound(self, place: int, together: Floats, at: TickStake) -> None:
-        """The same of an alternative beyond the bound."""
-        self.bounded.multiply(place, together, at.stake, at.largest, at.worth)
+    def compare_bound(self, together: Floats, at: TickStake) -> None:
+        """The same of the alternatives beyond the bound."""
+        self.bounded.update(together, at.stake, at.largest, at.worth)
 
     def evidence(self, judged: Bools) -> Floats:
         """Against the canary, though requests may lie anywhere within the bucket below one edge, whichever it is. `judged`: which edges of
@@ -48,10 +48,10 @@ class Slowness(Stateful, Generic[Kind]):
         it; the least over edges is one for a peak below any of them.
         """
         wealth, chosen, bounded = *self._groups(judged), self.bounded.value()
-        total, edges = np.zeros_like(wealth), np.zeros_like(wealth)
+        total, edges = np.zeros_like(wealth), chosen.sum(axis=1, keepdims=True) - chosen
         for edge in range(len(bounded)):
-            others = (np.arange(len(bounded)) != edge).astype(np.float64)[None, :, None]
-            total, edges = total + others * wealth[:, edge, None], edges + others * chosen[:, edge, None]
+            total[:, :edge] += wealth[:, edge, None]
+            total[:, edge + 1 :] += wealth[:, edge, None]
         whole: Bools = np.logical_or.reduce(judged, axis=0)
         without = over_classes(total / np.maximum(edges, 1.0)) + np.where(whole, bounded, 0.0)
         without = without / np.maximum(over_classes((edges > 0).astype(np.float64)) + whole, 1.0)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from headway.release.gate.state import Stateful
-from headway.release.gate.tick import Floats, Ints
+from headway.release.gate.tick import Floats, Ints, within
 
 _SMALLEST = 1e-7
 _LARGEST_RATIO = 1e4
@@ -30,7 +30,7 @@ class LatencyTail:
             raise ValueError(f"edges {tuple(edges)} do not ascend from above zero. Tails cannot be compared. {wanted}")
         self.edges = tuple(map(float, edges))
         self._logs = np.log(np.asarray(self.edges))
-        self._places: dict[float, tuple[Ints, Floats]] = {}
+        self._places: dict[tuple[float, ...], tuple[Ints, Floats]] = {}
 
     def masses(self, buckets: Floats) -> Floats:
         """Share of requests above each edge: (classes, buckets, n) to (classes, edges, n); 0 without requests."""
@@ -41,37 +41,39 @@ class LatencyTail:
     def counts(self, buckets: Floats) -> Floats:
         """Requests above each edge."""
         tails = np.empty((buckets.shape[0], len(self.edges), buckets.shape[2]))
-        above = np.zeros_like(buckets[:, 0])
-        for edge in range(len(self.edges) - 1, -1, -1):
-            above = above + buckets[:, edge + 1]
-            tails[:, edge] = above
+        np.add.accumulate(buckets[:, :0:-1], axis=1, out=tails[:, ::-1])
         return tails
 
     def ratio(self, quantiles: Floats, masses: Floats, slowdown: float) -> Floats:
         """S(b / (1 + slowdown)) / S(b) at each edge, between 1 and 10,000."""
-        low, part = self._before(slowdown)
+        return self.ratios(quantiles, masses, (slowdown,))[:, :, 0]
+
+    def ratios(self, quantiles: Floats, masses: Floats, slowdowns: tuple[float, ...]) -> Floats:
+        """The same for several: (classes, edges, slow-downs, n)."""
+        low, part = self._before(slowdowns)
         moved = quantiles[:, low] * (1 - part) + quantiles[:, low + 1] * part
-        slower = np.clip(ndtr(-moved), _SMALLEST, 1 - _SMALLEST)
-        return np.clip(slower / np.clip(masses, _SMALLEST, 1 - _SMALLEST), 1.0, _LARGEST_RATIO)
+        slower = within(ndtr(-moved), _SMALLEST, 1 - _SMALLEST)
+        return within(slower / within(masses, _SMALLEST, 1 - _SMALLEST)[:, :, None], 1.0, _LARGEST_RATIO)
 
     def bound(self, masses: Floats, slowdown: float) -> Floats:
         """The most that `ratio` can be, wherever in its bucket a request lies: as if all of it lay just below the edge."""
         below = np.searchsorted(self._logs, self._logs - math.log1p(slowdown), side="right") - 1
         slower = np.where((below >= 0)[:, None], masses[:, np.maximum(below, 0)], 1.0)
-        return np.clip(slower / np.clip(masses, _SMALLEST, 1.0), 1.0, _LARGEST_RATIO)
+        return within(slower / within(masses, _SMALLEST, 1.0), 1.0, _LARGEST_RATIO)
 
-    def _before(self, slowdown: float) -> tuple[Ints, Floats]:
-        """For each edge, where between which two edges b / (1 + slowdown) lies: the lower one, and the part of the way to the next."""
-        if slowdown not in self._places:
-            at = self._logs - math.log1p(slowdown)
+    def _before(self, slowdowns: tuple[float, ...]) -> tuple[Ints, Floats]:
+        """For each edge and slow-down, where between which two edges b / (1 + slowdown) lies: the lower one, and the part of the way to the
+        next."""
+        if slowdowns not in self._places:
+            at = self._logs[:, None] - np.asarray([math.log1p(each) for each in slowdowns])
             low = np.clip(np.searchsorted(self._logs, at, side="right") - 1, 0, len(self._logs) - 2)
             part = (at - self._logs[low]) / (self._logs[low + 1] - self._logs[low])
-            self._places[slowdown] = low, part[:, None]
-        return self._places[slowdown]
+            self._places[slowdowns] = low, part[..., None]
+        return self._places[slowdowns]
 
     def quantiles(self, masses: Floats) -> Floats:
         """Normal quantiles of the share of faster requests."""
-        return ndtri(1 - np.clip(masses, _SMALLEST, 1 - _SMALLEST))
+        return ndtri(1 - within(masses, _SMALLEST, 1 - _SMALLEST))
 
 
 class ControlHistogram(Stateful):
@@ -86,5 +88,5 @@ class ControlHistogram(Stateful):
         totals = self.buckets[:, 0].copy()
         for bucket in range(1, self.buckets.shape[1]):
             totals += self.buckets[:, bucket]
-        keep = np.clip(_REMEMBERED_REQUESTS / np.maximum(totals, 1.0), self._fading, 1.0)
+        keep = within(_REMEMBERED_REQUESTS / np.maximum(totals, 1.0), self._fading, 1.0)
         self.buckets = self.buckets * keep[:, None] + buckets

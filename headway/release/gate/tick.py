@@ -165,6 +165,11 @@ def over_classes(values: Floats) -> Floats:
     return total
 
 
+def within(values: Floats, low: Floats | float, high: Floats | float) -> Floats:
+    """`np.clip`, which takes several times as long for the few numbers of one rollout."""
+    return np.minimum(np.maximum(values, low), high)
+
+
 def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int, rollouts: int, where: str) -> ArmCounts:
     """`counts` with rollouts on the last axis; an arm that is None is all zero. Raises ValueError naming `where` for a wrong shape or a negative number."""
     if counts is None:

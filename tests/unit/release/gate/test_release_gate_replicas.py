@@ -137,7 +137,7 @@ def test_the_least_without_an_episode_is_that_of_the_worst_chosen_one(steps: lis
     for stake, gain, alone in steps:
         at, lone = np.asarray([stake]), np.asarray([alone])
         found.begin(wealth, at, lone)
-        found.follow(0, np.asarray([gain]), at)
+        found.follow(np.asarray([gain]), at)
         wealth = (wealth + max(stake, 0.0)) * gain if stake >= 0 else wealth
     wanted = np.inf
     for first in range(len(steps)):
@@ -161,7 +161,7 @@ def test_evidence_without_an_episode_does_not_grow_on_average_beside_it():
         for place, gain in enumerate(gains):
             stake = np.asarray([1.0 if place == 0 else 0.0])
             found.begin(wealth, stake, np.asarray([True]))
-            found.follow(0, np.asarray([gain]), stake)
+            found.follow(np.asarray([gain]), stake)
             wealth = (wealth + stake) * gain
         total += float(found.least()[0, 0]) / len(outcomes) ** 4
     assert total <= 1.0
