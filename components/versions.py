@@ -21,7 +21,7 @@ class HelmChart:
     public project states it as that of this tag: `headway mirror --push` copies that and nothing else. No project states
     one for Istio's, the Load Balancer Controller's, the GPU Operator's own and the webhooks' certificate maker's; of node
     exporter's and node feature discovery's it is not sure; nginx's tag moves. `headway mirror --list` names them, and
-    `--push` prints what each was: the mirror's copy is their pin.
+    `--pin` writes down what each was when it was first asked for.
     """
 
     chart: str
@@ -30,8 +30,8 @@ class HelmChart:
     images: tuple[str, ...]
     digest: str | None = None
     """SHA-256 of the package, as the index of its repository says (in the charts' source trees: branch gh-pages, or
-    docs/). None where no public source tree holds that index: then `headway mirror --charts FOLDER`, run once by
-    somebody who can pull the packages, says what to record.
+    docs/). None where no public source tree holds that index: then `headway mirror --pin`, run by whoever can reach its
+    repository, writes down the first answer.
     """
 
 

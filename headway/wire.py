@@ -165,6 +165,9 @@ FETCH_SETTINGS = "fetch.json"
 ARTIFACTS_PATH = "/artifacts/"
 """The artifact cache serves each object below this path, under its SHA-256."""
 
+PINS_FILE = "components/pins.json"
+"""In the checkout: digests of charts and images as their makers answered first, written by `headway mirror --pin`."""
+
 # Policies -------------------------------------------------------------------------------------------------------------------------
 
 POLICY_GATE = "rules-are-evaluated"

@@ -31,6 +31,7 @@ from components.handover import Handover, HandoverArgs
 from components.identity import WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
 from components.manifests import Manifest
+from components.mirror import listing
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name
 from components.network.plan import subnets
 from components.observability import manifests as observability
@@ -320,11 +321,11 @@ class _PlatformLayer:
 
     def pins(self) -> None:
         """Say what no digest pins, at every preview: it is whatever its repository answers."""
-        found = [f"{chart.chart} {chart.version}" for chart in versions.CHARTS if chart.digest is None]
+        found = [f"{chart['chart']} {chart['version']}" for chart in listing()["charts"] if chart["digest"] is None]
         if found and self._settings.environment != SANDBOX:
             pulumi.log.warn(
                 f"{len(found)} charts have no recorded digest: {', '.join(found)}. Whatever their repositories answer for these versions is "
-                "installed. Pull them and run `headway mirror --charts FOLDER`, and record what it says in components/versions.py."
+                "installed. Run `headway mirror --pin`, compare what it writes with what their makers state, and commit it."
             )
 
     def silence(self) -> None:

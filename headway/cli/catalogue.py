@@ -102,7 +102,7 @@ EXAMPLES = {
     "access": ("headway access prod",),
     "certificate names": ("headway certificate names -e prod",),
     "certificate check": ("headway certificate check tls.crt -e prod",),
-    "mirror": ("headway mirror", "headway mirror --push registry.example.com/platform"),
+    "mirror": ("headway mirror", "headway mirror --pin", "headway mirror --push registry.example.com/platform"),
     "leftovers": ("headway leftovers -e dev", "headway leftovers -e dev --tenant hello"),
     "nodes": ("headway nodes",),
     "nodes quarantine": ('headway nodes quarantine NODE --reason "slow"',),

@@ -15,7 +15,7 @@ from headway.cli.output import Output
 from headway.cli.program import told_by
 from headway.problem import Exit, UserError
 
-UNPINNED = "no digest known: pin at the copy"
+UNPINNED = "no digest known: headway mirror --pin"
 
 
 def mirror(
@@ -28,21 +28,32 @@ def mirror(
     push: Annotated[
         str | None, typer.Option("--push", metavar="REGISTRY/PREFIX", help="Copy every chart and image there; what is there stays.")
     ] = None,
+    pin: Annotated[
+        bool, typer.Option("--pin", help="Ask the makers for each digest that is not known, and keep it; refuse another one later.")
+    ] = False,
     source: Annotated[
         str | None,
         typer.Option("--source", metavar="REGISTRY", help="With --push: pull all images from this registry instead of the makers'."),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option("--only", help="With --push: only what has this text in its name; may be repeated.")
+        list[str] | None, typer.Option("--only", help="With --push or --pin: only what has this text in its name; may be repeated.")
     ] = None,
 ) -> None:
     """List every chart and image of the platform: version, digest where one is known, and its place in a registry of your own.
 
     With --push, fill that registry: images by digest, charts as artifacts. An interrupted copy goes on where it ended.
+    With --pin, write down digests that no public source states. Exit codes: 0 done; 1 something is not what was recorded;
+    3 a maker or a registry does not answer.
     """
     from headway.environment.checkout import find
 
-    found = installed_by(find(project))
+    checkout = find(project)
+    found = installed_by(checkout)
+    if pin:
+        from headway.cli.mirror_pin import pin_all
+
+        pin_all(found, checkout, only=only or (), output=output)
+        return
     if push is not None:
         from headway.cli.mirror_push import push_all
 
@@ -86,7 +97,7 @@ def compare(charts: list[dict[str, Any]], folder: Path) -> None:
         raise UserError(
             "\n".join([*problems, *(f"No digest is recorded for {each}" for each in record)]),
             "What would be copied and installed is not what was reviewed.",
-            "Copy no package that differs. Compare a new digest with what the chart's publisher states, then record it in components/versions.py.",
+            "Copy no package that differs. Compare a new digest with what the chart's publisher states, then record it (`headway mirror --pin`).",
             Exit.REFUSED,
         )
 
