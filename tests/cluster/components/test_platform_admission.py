@@ -137,18 +137,44 @@ def test_a_pod_without_a_gpu_needs_no_release(guarded: ControlPlane) -> None:
     assert refusal(guarded, pod(without_gpu)) == ""
 
 
-def bound_by_irsa(body: dict[str, Any]) -> None:
-    """What EKS's webhook adds (aws/amazon-eks-pod-identity-webhook, README)."""
-    folder, name = "/var/run/secrets/eks.amazonaws.com/serviceaccount", "aws-iam-token"
-    token = {"audience": "sts.amazonaws.com", "expirationSeconds": 86400, "path": "token"}
-    body["spec"]["volumes"] = [{"name": name, "projected": {"sources": [{"serviceAccountToken": token}]}}]
-    env = {"AWS_STS_REGIONAL_ENDPOINTS": "regional", "AWS_REGION": "us-east-1", "AWS_WEB_IDENTITY_TOKEN_FILE": f"{folder}/token"}
+def bound(body: dict[str, Any], audience: str, folder: str, token: str, told: dict[str, str]) -> None:
+    """What EKS's webhook adds to a pod whose service account has a role (aws/amazon-eks-pod-identity-webhook, pkg/handler/handler.go,
+    `getPodSpecPatch`), before any rule sees it."""
+    name, path = token.rpartition("/")[2], f"/var/run/secrets/{folder}/serviceaccount"
+    source = {"audience": audience, "expirationSeconds": 86400, "path": name}
+    body["spec"]["volumes"] = [{"name": token.partition("/")[0], "projected": {"sources": [{"serviceAccountToken": source}]}}]
+    env = {"AWS_STS_REGIONAL_ENDPOINTS": "regional", "AWS_DEFAULT_REGION": "us-east-1", "AWS_REGION": "us-east-1", **told}
     container(body)["env"] = [{"name": key, "value": value} for key, value in env.items()]
-    container(body)["volumeMounts"] = [{"name": name, "mountPath": folder, "readOnly": True}]
+    container(body)["volumeMounts"] = [{"name": token.partition("/")[0], "mountPath": path, "readOnly": True}]
 
 
-def test_the_token_that_eks_gives_a_pod_for_its_role_is_admitted(guarded: ControlPlane) -> None:
-    assert refusal(guarded, pod(bound_by_irsa)) == ""
+BINDINGS: dict[str, Change] = {
+    "IRSA": lambda body: bound(
+        body,
+        "sts.amazonaws.com",
+        "eks.amazonaws.com",
+        "aws-iam-token/token",
+        {
+            "AWS_ROLE_ARN": "arn:aws:iam::111122223333:role/headway-prod-vision-models",
+            "AWS_WEB_IDENTITY_TOKEN_FILE": "/var/run/secrets/eks.amazonaws.com/serviceaccount/token",
+        },
+    ),
+    "Pod Identity": lambda body: bound(
+        body,
+        "pods.eks.amazonaws.com",
+        "pods.eks.amazonaws.com",
+        "eks-pod-identity-token/eks-pod-identity-token",
+        {
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://169.254.170.23/v1/credentials",
+            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": "/var/run/secrets/pods.eks.amazonaws.com/serviceaccount/eks-pod-identity-token",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("binding", BINDINGS)
+def test_what_eks_writes_into_a_pod_for_its_role_is_admitted(guarded: ControlPlane, binding: str) -> None:
+    assert refusal(guarded, pod(BINDINGS[binding])) == ""
 
 
 def test_the_meshs_own_proxy_is_admitted_by_tag(guarded: ControlPlane) -> None:
