@@ -101,6 +101,8 @@ SAMPLES_PROVIDER = "otel-samples"
 
 RELEASE_GUARD_LEASE = "headway-release-guard"
 """In each tenant's namespace; no release begins without it."""
+EVALUATION_NAMESPACE = "evaluation"
+"""Holds the loop that asks versions that serve; tenants' roles name its service account, which is called the same."""
 NODE_HEALTH_NAMESPACE = "node-health"
 NODE_HEALTH_LEASE = "node-health"
 NODE_HEALTH_SETTINGS = "node-health"

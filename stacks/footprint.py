@@ -27,7 +27,7 @@ from components.addons import (
     tempo,
 )
 from components.addons.chart_pods import workloads as requested_by
-from components.platform import footprint, limiter, mesh, node_health, release_guard
+from components.platform import evaluation, footprint, limiter, mesh, node_health, release_guard
 from components.platform.capacity import PLATFORM_PRIORITY
 from components.versions import PAUSE_IMAGE, SUPPORT
 from headway.contract.arithmetic.month import Estimate, Item, platform_month
@@ -69,7 +69,12 @@ def workloads(
         ("prometheus-operator-crds", prometheus.definitions_values()),
         ("tempo", tempo.values(**stored, days=observability.traces_days)),
     )
-    own = (*limiter.manifests(), *node_health.loop(ANY_IMAGE, "any"), *release_guard.manifests(ANY_IMAGE))
+    own = (
+        *evaluation.manifests(ANY_IMAGE, "any", ""),
+        *limiter.manifests(),
+        *node_health.loop(ANY_IMAGE, "any"),
+        *release_guard.manifests(ANY_IMAGE),
+    )
     charts = [each for chart, values in releases for each in requested_by(chart, values)]
     return (*footprint.eks_addons(system, pools), *charts, *footprint.own_workloads(own))
 

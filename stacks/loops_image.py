@@ -41,8 +41,8 @@ def unnamed(settings: PlatformSettings) -> tuple[Problem, ...]:
             path=(f"{NAMESPACE}:loops", "image"),
             level=ProblemLevel.WARNING,
             fact=f"{NAMESPACE}:loops names no image",
-            consequence="Nothing watches nodes or replaces faulty ones, no node keeps artifacts, and `headway release start` finds no guard "
-            "and refuses",
+            consequence="Nothing watches nodes or replaces faulty ones, no node keeps artifacts, nothing asks what serves whether it is "
+            "still right, and `headway release start` finds no guard and refuses",
             remedy=f"Run `headway loops push --environment {settings.environment} --base python:3.12-slim@sha256:<digest> --write`",
         ),
     )

@@ -40,6 +40,7 @@ from components.platform import (
     admission,
     artifact_cache,
     capacity,
+    evaluation,
     gateway_certificate,
     gateway_service,
     limiter,
@@ -61,6 +62,7 @@ from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import tenants_of
 from headway.wire import (
     ARTIFACT_CACHE_NAMESPACE,
+    EVALUATION_NAMESPACE,
     GATEWAY_NAMESPACE,
     KUBECONFIG_OUTPUT,
     MESH_NAMESPACE,
@@ -90,6 +92,7 @@ def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
     layer.mesh()
     layer.certificate()
     layer.scaling()
+    layer.evaluation()
     layer.pins()
     layer.silence()
     layer.hand_over()
@@ -318,6 +321,23 @@ class _PlatformLayer:
             cluster_autoscaler.values(self._cluster, self._account.region, self._settings.pools, nodes.annotations),
             after=[nodes, self._monitoring],
         )
+
+    def evaluation(self) -> None:
+        """The loop that asks what serves its labelled requests, as the contracts of this environment's tenants say now."""
+        image, account, environment = self._settings.loops.image, self._account, self._settings.environment
+        if image is None:
+            return
+        asked = {f"{tenant}/{model.name}": model.evaluation for tenant, found in self._models().items() for model in found}
+        services = {chain: each for chain, each in asked.items() if each}
+        buckets = {role: bucket_name(environment, role, account.id) for role in ("artifacts", "ledger")}
+        needs: list[pulumi.Resource] = [self._monitoring, self._namespace(EVALUATION_NAMESPACE)]
+        annotations: Annotations = None
+        if reads := evaluation.permissions(services, **buckets):
+            identity = self._identify(evaluation.NAME, EVALUATION_NAMESPACE, evaluation.NAME, reads, uses_key=STORES)
+            needs.append(identity)
+            annotations = identity.annotations
+        known = evaluation.settings(environment, services, **buckets)
+        self._objects(evaluation.NAME, evaluation.manifests(image, account.region, known, annotations), after=needs)
 
     def pins(self) -> None:
         """Say what no digest pins, at every preview: it is whatever its repository answers."""

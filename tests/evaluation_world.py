@@ -69,7 +69,7 @@ class Bench:
     def rounds(self) -> Ledger:
         return Ledger(self.scene.store, evaluation_chain(CHAIN), "sandbox", "ci", self.scene.world.now)
 
-    def evaluator(self, *, holdout: Callable[[], HoldoutSet] | None = None) -> Evaluator:
+    def evaluator(self, *, holdout: Callable[[], HoldoutSet] | None = None, acts: bool = True) -> Evaluator:
         self.seed += 1
         return Evaluator(
             rounds=self.rounds(),
@@ -77,7 +77,7 @@ class Bench:
             evaluation=self.contract,
             holdout=holdout or self._set,
             ask=self._ask,
-            take_back=self._take_back,
+            take_back=self._take_back if acts else None,
             chance=Random(self.seed),
             now=self.scene.world.now,
         )

@@ -23,5 +23,5 @@ EVALUATION_SILENT = Alert(
         ' and on (tenant, model) sum by (tenant, model) (headway:request_rate{source="mesh"}) > 0'
     ),
     hold="5m",
-    summary="Nobody has looked for {{ $value | humanizeDuration }} whether {{ $labels.tenant }}/{{ $labels.model }} answers as well as it did",
+    summary="Nobody finds out any more whether {{ $labels.tenant }}/{{ $labels.model }} answers as well as it did",
 )

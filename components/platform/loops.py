@@ -13,6 +13,8 @@ from components.platform.capacity import PLATFORM_PRIORITY
 REPLICAS = 2
 SCRATCH = "/scratch"
 """The only place where the loop can write."""
+SETTINGS = "/settings"
+"""Where the loop reads what the platform layer wrote for it."""
 
 
 def picked(name: str) -> dict[str, str]:
@@ -21,8 +23,11 @@ def picked(name: str) -> dict[str, str]:
     return {key: found[key] for key in ("app.kubernetes.io/component", "app.kubernetes.io/part-of")}
 
 
-def deployment(name: str, namespace: str, container: Mapping[str, Any], *, grace_seconds: int) -> dict[str, Any]:
-    """The loop itself, as the service account of its name; `container` says what is special about it."""
+def deployment(
+    name: str, namespace: str, container: Mapping[str, Any], *, grace_seconds: int, settings: str | None = None
+) -> dict[str, Any]:
+    """The loop itself, as the service account of its name; `container` says what is special about it, `settings` names a ConfigMap that it
+    reads."""
     # The client of Kubernetes keeps the API server's certificate in a temporary file.
     env = [*container.get("env", ()), {"name": "TMPDIR", "value": SCRATCH}]
     whole = {
@@ -30,7 +35,10 @@ def deployment(name: str, namespace: str, container: Mapping[str, Any], *, grace
         **container,
         "env": env,
         "securityContext": dict(RESTRICTED_CONTAINER),
-        "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
+        "volumeMounts": [
+            {"name": "scratch", "mountPath": SCRATCH},
+            *([{"name": "settings", "mountPath": SETTINGS, "readOnly": True}] if settings else []),
+        ],
     }
     pod = {
         "automountServiceAccountToken": True,
@@ -42,7 +50,10 @@ def deployment(name: str, namespace: str, container: Mapping[str, Any], *, grace
         "serviceAccountName": name,
         "terminationGracePeriodSeconds": grace_seconds,
         "topologySpreadConstraints": spread(picked(name)),
-        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}}],
+        "volumes": [
+            {"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}},
+            *([{"name": "settings", "configMap": {"name": settings}}] if settings else []),
+        ],
     }
     return object_(
         "apps/v1",

@@ -14,7 +14,15 @@ from typing import Any
 from components.addons import cert_manager, cluster_autoscaler, gpu_operator, keda, load_balancer, otel, prometheus
 from components.labels import labels
 from components.manifests import Manifest, object_
-from headway.wire import ARTIFACT_CACHE_NAMESPACE, GATEWAY_NAMESPACE, MESH_NAMESPACE, NODE_HEALTH_NAMESPACE, TENANT, WARM_CAPACITY_NAMESPACE
+from headway.wire import (
+    ARTIFACT_CACHE_NAMESPACE,
+    EVALUATION_NAMESPACE,
+    GATEWAY_NAMESPACE,
+    MESH_NAMESPACE,
+    NODE_HEALTH_NAMESPACE,
+    TENANT,
+    WARM_CAPACITY_NAMESPACE,
+)
 
 SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 ARTIFACT_CACHE_PORT = 8087
@@ -65,6 +73,7 @@ NAMESPACES = (
     PlatformNamespace(name=ARTIFACT_CACHE_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_tenants=(ARTIFACT_CACHE_PORT,)),
     PlatformNamespace(name=cert_manager.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(10250,)),
     PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
+    PlatformNamespace(name=EVALUATION_NAMESPACE, level=PodSecurity.RESTRICTED),
     PlatformNamespace(name=gpu_operator.NAMESPACE, level=PodSecurity.PRIVILEGED),
     # The proxies' own ports: clients arrive on 80 and 443, the load balancer probes 15021.
     PlatformNamespace(name=GATEWAY_NAMESPACE, level=PodSecurity.BASELINE, open_to_all=(80, 443, 15021), balanced=True),

@@ -7,7 +7,7 @@ from typing import Any
 from components.labels import MODELS, QUEUES, labels
 from components.manifests import Manifest, object_
 from components.observability.manifests import tenant_manifests
-from components.tenant import access, admission, isolation, priority, quotas, spending
+from components.tenant import access, admission, evaluating, isolation, priority, quotas, spending
 from components.tenant.queues import queue_url
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
@@ -60,6 +60,7 @@ class TenantPlan:
             *isolation.network_policies(tenant.name, surroundings, any(model.batch for model in self.models)),
             *isolation.mesh_rules(tenant.name, surroundings),
             *access.roles(tenant),
+            *evaluating.rights(tenant.name, self.models),
         ]
         alert = spending.token_alert(tenant, surroundings)
         if alert is not None:

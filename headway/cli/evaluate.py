@@ -7,7 +7,7 @@ it where releases run, as the same identity.
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from random import SystemRandom
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from headway.contract.evaluation import Evaluation
     from headway.release.driver.event_kinds import ReleaseOutcome
     from headway.release.evaluation.decision import ServedVersion
-    from headway.release.evaluator.evaluator import Evaluator, LookResult
+    from headway.release.evaluator.evaluator import Evaluator, LookResult, TakeBack
     from headway.release.evaluator.serving import EvaluationPulse
     from headway.release.service_place import ServicePlace
 
 _PAUSE_SECONDS = 60.0
 """Longest between two looks of the loop: a contract or a release may be new."""
 _PATIENCE_SECONDS = 900.0
-"""Without a look that ended well, after which the loop calls itself stuck."""
+"""Without a look that ended, after which the loop calls itself stuck."""
 _WORST = (Exit.ROLLED_BACK, Exit.REFUSED, Exit.ENVIRONMENT, Exit.UNDER_WAY)
 
 
@@ -46,6 +46,12 @@ def evaluate(
         str, typer.Option("--serve", metavar="ADDRESS:PORT", help="With --watch: answer /healthz and /metrics there.", show_default=False)
     ] = "",
     speed: Annotated[float, typer.Option("--speed", min=1, help="Sandbox only: how much faster minutes pass.")] = 1.0,
+    in_cluster: Annotated[
+        Path | None,
+        typer.Option(
+            "--in-cluster", metavar="FILE", help="Ask what the platform layer wrote there, as the pod's own identity; take nothing back."
+        ),
+    ] = None,
     unguarded: Annotated[bool, typer.Option("--unguarded", help="Take back although no release guard watches.")] = False,
     environment: EnvironmentOption = None,
     project: ProjectOption = None,
@@ -59,15 +65,29 @@ def evaluate(
     """
     from headway.cli.release_start import in_time
 
-    here = _places(service, to_write(environment, project), project, prometheus)
+    here = _inside(service, in_cluster) if in_cluster else _places(service, to_write(environment, project), project, prometheus)
     with plainly():
         if speed != 1.0:
             in_time(here[0], speed)
-        looking = Looking(here, speed=speed, guarded=not unguarded, output=output, notify=notify)
+        looking = Looking(here, speed=speed, guarded=not unguarded, acts=in_cluster is None, output=output, notify=notify)
         if watch:
             looking.watch(serve, alone=service is not None)
         codes = {looking.look(here[0]).code} if service else {looking.answered(each) for each in here}
     raise typer.Exit(next((code for code in _WORST if code in codes), Exit.OK))
+
+
+def _inside(service: str | None, file: Path) -> "Sequence[ServicePlace]":
+    """Services of the platform's file. Raises UserError."""
+    from headway.release.evaluator.in_cluster import evaluated_services
+
+    if service:
+        raise UserError(
+            f"--in-cluster asks every service of its file, and {service} is named beside it.",
+            "Nothing was asked.",
+            "Leave one of the two out.",
+            Exit.USAGE,
+        )
+    return evaluated_services(file)
 
 
 def _places(service: str | None, environment: str, project: Path | None, prometheus: str | None) -> "tuple[ServicePlace, ...]":
@@ -77,7 +97,7 @@ def _places(service: str | None, environment: str, project: Path | None, prometh
 
     if service:
         return (place(service, environment, project, prometheus),)
-    found = tuple(each for each in places(find(project), environment) if each.contract().evaluation is not None)
+    found = tuple(each for each in places(find(project), environment) if each.evaluation() is not None)
     if not found:
         raise UserError(
             f"No contract of {environment} says what its serving version is asked.",
@@ -91,8 +111,10 @@ def _places(service: str | None, environment: str, project: Path | None, prometh
 class Looking:
     """Looks at services by turns, and says what it found."""
 
-    def __init__(self, here: "Sequence[ServicePlace]", *, speed: float, guarded: bool, output: Output, notify: str | None) -> None:
-        self._here, self._speed, self._guarded, self._output, self._notify = here, speed, guarded, output, notify
+    def __init__(
+        self, here: "Sequence[ServicePlace]", *, speed: float, guarded: bool, acts: bool, output: Output, notify: str | None
+    ) -> None:
+        self._here, self._speed, self._guarded, self._acts, self._output, self._notify = here, speed, guarded, acts, output, notify
 
     def look(self, here: "ServicePlace") -> "LookResult":
         """Once. Raises what a look raises, after whoever is to be told was told."""
@@ -130,7 +152,8 @@ class Looking:
                         pulse.failed()
                         due[here.chain] = time.monotonic() + _PAUSE_SECONDS / self._speed
                         self._fail(here.chain, failure)
-                time.sleep(max(0.2, min(due.values()) - time.monotonic()))
+                pulse.turned()
+                time.sleep(max(0.2, min(due.values(), default=time.monotonic() + _PAUSE_SECONDS) - time.monotonic()))
 
     def _turn(self, here: "ServicePlace", pulse: "EvaluationPulse") -> float:
         """One look of the loop; when the next is due."""
@@ -152,13 +175,17 @@ class Looking:
             evaluation=evaluation,
             holdout=lambda: labelled_set(here.port, evaluation),
             ask=lambda release, holdout, drawn: here.ask_labelled(release, evaluation, holdout, drawn, chance),
-            take_back=self._taker(here),
+            take_back=self._taker_of(here),
             chance=chance,
             now=lambda: datetime.now(UTC),
             speed=self._speed,
         )
 
-    def _taker(self, here: "ServicePlace") -> "Callable[[ServedVersion, str], ReleaseOutcome]":
+    def _taker_of(self, here: "ServicePlace") -> "TakeBack | None":
+        """What takes versions of the service back; None where this loop may not."""
+        if not self._acts:
+            return None
+
         def take_back(version: "ServedVersion", reason: str) -> "ReleaseOutcome":
             from headway.cli.release_drive import drive, shown
             from headway.cli.release_start import begun, commit_of
@@ -209,7 +236,7 @@ def _failures() -> tuple[type[Exception], ...]:
 
 
 def _evaluation(here: "ServicePlace") -> "Evaluation":
-    evaluation = here.contract().evaluation
+    evaluation = here.evaluation()
     if evaluation is None:
         raise UserError(
             f"The contract of {here.chain} does not say what its serving version is asked.",

@@ -133,6 +133,10 @@ class ServicePlace:
             )
         return model
 
+    def evaluation(self) -> "Evaluation | None":
+        """What its contract says that the serving version is asked. Raises UserError as `contract` does."""
+        return self.contract().evaluation
+
     @property
     def api(self) -> "KubernetesApi":
         return self.port.kubernetes

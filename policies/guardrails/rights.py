@@ -162,7 +162,7 @@ RULES = (
         applies=_ROLES,
         check=_doors,
         severity=PolicySeverity.CRITICAL,
-        settings={"askingRoles": {"type": "array", "items": {"type": "string"}, "default": ["runner"]}},
+        settings={"askingRoles": {"type": "array", "items": {"type": "string"}, "default": ["evaluator", "runner"]}},
     ),
     PolicyRule(
         id="role-changes-no-webhook",

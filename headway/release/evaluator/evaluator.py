@@ -36,6 +36,8 @@ class EvaluationLook(StrEnum):
     """Means a person decides."""
     BACK = "taken back"
     """Means the version that is known as sound serves again."""
+    DUE = "to be taken back"
+    """Means a version is known as sound, and whoever looked may not release it."""
     STAYED = "not taken back"
     """Means the way back was tried and did not end with the sound version."""
 
@@ -57,7 +59,7 @@ class LookResult:
         match self.look:
             case EvaluationLook.UNDER_WAY:
                 return Exit.UNDER_WAY
-            case EvaluationLook.LOST | EvaluationLook.STAYED:
+            case EvaluationLook.LOST | EvaluationLook.DUE | EvaluationLook.STAYED:
                 return Exit.REFUSED
             case EvaluationLook.BACK:
                 return Exit.ROLLED_BACK
@@ -77,7 +79,8 @@ AskLines = Callable[[str, HoldoutSet, list[int]], LabelledAnswers]
 
 
 class Evaluator:
-    """Of one service. `rounds`: its chain of evaluations; `releases`: that of its releases. `speed`: for the sandbox, where times pass faster."""
+    """Of one service. `rounds`: its chain of evaluations; `releases`: that of its releases. `take_back`: None for who may not. `speed`: for
+    the sandbox, where times pass faster."""
 
     def __init__(
         self,
@@ -87,7 +90,7 @@ class Evaluator:
         evaluation: Evaluation,
         holdout: Callable[[], HoldoutSet],
         ask: AskLines,
-        take_back: TakeBack,
+        take_back: TakeBack | None,
         chance: Random,
         now: Callable[[], datetime],
         speed: float = 1.0,
@@ -105,13 +108,14 @@ class Evaluator:
         self._settle(release)
         standing = self._standing(release)
         answer, running = standing.answer, service.running
-        if answer and answer.to and answer.due and (running is None or running.release == answer.to[0]):
-            return self._back(standing)
+        way = _way_back(standing, service)
+        if self._take_back and way and (running is None or running.release == way.release):
+            return self._back(standing, way, self._take_back)
         if running:
             return LookResult(look=EvaluationLook.UNDER_WAY, release=release, standing=standing, wait=self._every.total_seconds())
         if answer:
             tried = answer.outcome and answer.outcome != ReleaseOutcome.PROMOTED
-            look = EvaluationLook.STAYED if tried else EvaluationLook.LOST
+            look = EvaluationLook.DUE if way else EvaluationLook.STAYED if tried else EvaluationLook.LOST
             return LookResult(look=look, release=release, standing=standing, wait=self._every.total_seconds())
         if (wait := self._until_due(standing)) > 0:
             return LookResult(look=EvaluationLook.WAITING, release=release, standing=standing, wait=wait)
@@ -151,15 +155,14 @@ class Evaluator:
                 outcome = ReleaseOutcome.PROMOTED.value if serving == answer.to[0] else "superseded"
                 self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome, "serves": serving})
 
-    def _back(self, standing: VersionStanding) -> LookResult:
+    def _back(self, standing: VersionStanding, way: ServedVersion, take_back: TakeBack) -> LookResult:
         """Carry out what a proven loss asks for; a runner that takes over finds it here again."""
         answer = standing.answer
-        assert answer is not None  # noqa: S101  asked by the caller
-        assert answer.to is not None  # noqa: S101  due
-        outcome = self._take_back(ServedVersion(*answer.to), answer.reason)
+        assert answer is not None  # noqa: S101  it has a way
+        outcome = take_back(way, answer.reason)
         serving = _serving(self._rounds.chain, fold(self._releases.read()))
-        back = serving == answer.to[0]
-        self._write(EvaluationEvent.BACK, standing, {"to": answer.to[0], "outcome": outcome.value, "serves": serving})
+        back = serving == way.release
+        self._write(EvaluationEvent.BACK, standing, {"to": way.release, "outcome": outcome.value, "serves": serving})
         look = EvaluationLook.BACK if back else EvaluationLook.STAYED
         after = replace(standing, answer=replace(answer, outcome=outcome.value))
         return LookResult(look=look, release=standing.release, standing=after, wait=self._every.total_seconds())
@@ -195,6 +198,15 @@ def _serving(chain: str, service: ServiceState) -> str:
             Exit.REFUSED,
         )
     return service.stable
+
+
+def _way_back(standing: VersionStanding, service: ServiceState) -> ServedVersion | None:
+    """Where a loss that is not answered yet leads. Who may write evaluations need not be one who may release, so the releases' own chain
+    must say that it served, and what it is."""
+    answer = standing.answer
+    if answer is None or answer.to is None or not answer.due:
+        return None
+    return next((version for version in served(service) if version.release == answer.to[0]), None)
 
 
 def served(service: ServiceState) -> tuple[ServedVersion, ...]:

@@ -22,7 +22,7 @@ class EvaluationPulse:
     _last: float = field(default=0.0, init=False)
     _newest: dict[str, LookResult] = field(default_factory=dict[str, LookResult], init=False)
     _well: dict[str, float] = field(default_factory=dict[str, float], init=False)
-    """When each service was last looked at well; one that never was: since when it is watched."""
+    """When each service was last looked at well; 0 for one that never was."""
     _failed: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -30,15 +30,19 @@ class EvaluationPulse:
 
     def watches(self, chains: Sequence[str]) -> None:
         """These services, and no others."""
-        moment = self.now()
-        self._well = {chain: self._well.get(chain, moment) for chain in chains}
+        self._well = {chain: self._well.get(chain, 0.0) for chain in chains}
         self._newest = {chain: result for chain, result in self._newest.items() if chain in self._well}
+
+    def turned(self) -> None:
+        """The loop came round, whether anything was due or not."""
+        self._last = self.clock()
 
     def looked(self, chain: str, result: LookResult) -> None:
         self._last, self._newest[chain], self._well[chain] = self.clock(), result, self.now()
 
     def failed(self) -> None:
-        """A look ended without an answer."""
+        """A look ended without an answer. The loop is well all the same: to start it anew would mend nothing."""
+        self.turned()
         self._failed += 1
 
     @property

@@ -18,12 +18,13 @@ def said(result: LookResult) -> str:
             return f"{result.release} is asked again in {result.wait:.0f} s.{stands}"
         case EvaluationLook.ASKED:
             return f"{result.release} was asked.{stands}"
-        case EvaluationLook.LOST | EvaluationLook.BACK | EvaluationLook.STAYED:
+        case EvaluationLook.LOST | EvaluationLook.DUE | EvaluationLook.BACK | EvaluationLook.STAYED:
             return f"{_HEADS[result.look].format(result.release)} {reason(standing)}".strip()
 
 
 _HEADS = {
     EvaluationLook.LOST: "{} answers worse than accepted, and a person decides: release another version (`headway release start`).",
+    EvaluationLook.DUE: "{} answers worse than accepted; `headway evaluate` takes it back, run by somebody who may release.",
     EvaluationLook.BACK: "{} answered worse than accepted and was taken back.",
     EvaluationLook.STAYED: "{} answers worse than accepted, and the way back did not succeed: `headway release report` says why.",
 }

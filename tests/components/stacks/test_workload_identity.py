@@ -32,6 +32,7 @@ IDENTITIES = {
         "aws-load-balancer-controller/aws-load-balancer-controller",
         "cert-manager/cert-manager",
         "cluster-autoscaler/cluster-autoscaler",
+        "evaluation/evaluation",
         "keda/keda-operator",
         "monitoring/loki",
         "monitoring/otel-collector",

@@ -389,7 +389,7 @@ CASES = (
         ),
         at="60m",
         labels={"tenant": "vision", "model": "defects"},
-        summary="Nobody has looked for 50m 0s whether vision/defects answers as well as it did",
+        summary="Nobody finds out any more whether vision/defects answers as well as it did",
     ),
     Case(
         alert="LimiterAway",

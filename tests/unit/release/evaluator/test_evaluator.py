@@ -7,13 +7,16 @@ import pytest
 
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
+from headway.contract.released import release_id
 from headway.contract.units import Duration
 from headway.environment.port import OutOfReachError
-from headway.ledger.chain import verify
+from headway.ledger.chain import register, verify
 from headway.problem import Exit
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
+from headway.release.evaluation.standing import EvaluationEvent
 from headway.release.evaluator.evaluator import EvaluationLook, LookResult
-from tests.evaluation_world import Bench, evaluation
+from tests.evaluation_world import SHA256, Bench, evaluation
+from tests.unit.release.driver.test_release_start import version
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import CHAIN, Scene
 
@@ -196,3 +199,31 @@ def test_of_two_loops_that_asked_at_once_one_round_counts(bench: Bench):
     assert found.standing
     assert len(bench.asked) == 2
     assert (found.look, found.standing.rounds, len(bench.rounds().read())) == (EvaluationLook.ASKED, 1, 1)
+
+
+def test_a_loop_that_may_not_release_leaves_the_way_back_to_one_that_may(bench: Bench):
+    promoted(bench)
+    found = bench.evaluator(acts=False).look()
+    while found.look is EvaluationLook.ASKED:
+        bench.scene.world.clock += timedelta(minutes=10)
+        found = bench.evaluator(acts=False).look()
+    assert (found.look, found.code, found.new) == (EvaluationLook.DUE, Exit.REFUSED, True)
+    assert bench.evaluator(acts=False).look().look is EvaluationLook.DUE
+    assert bench.scene.service().stable == bench.scene.release
+    assert bench.evaluator().look().look is EvaluationLook.BACK
+    assert bench.evaluator(acts=False).look().look is EvaluationLook.ASKED
+
+
+def test_nobody_goes_back_to_a_version_that_never_served(bench: Bench):
+    """Whoever may write evaluations and release nothing could otherwise choose what is released."""
+    promoted(bench)
+    other = version(bench.scene, "2027.2.1")
+    digest = register(bench.scene.store, CHAIN, {"id": release_id(other), "contract": other.model_dump(mode="json")})
+    accepted = {"all": 0.03, "night": 0.1}
+    found = {"stream": "all", "asked": 1, "wrong": 1, "value": 100.0, "reason": "so it is said"}
+    head = {"release": bench.scene.release, "holdout": SHA256, "accepted": accepted}
+    chain = bench.rounds()
+    chain.read()
+    chain.append(EvaluationEvent.LOSS, {**head, **found, "to": {"release": release_id(other), "digest": digest}})
+    assert bench.evaluator().look().look is EvaluationLook.LOST
+    assert bench.begun == []

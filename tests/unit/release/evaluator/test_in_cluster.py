@@ -1,0 +1,88 @@
+"""The loop inside the cluster: it asks what the platform layer wrote, as its pod, by neither stack nor checkout."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from headway.cli import evaluate
+from headway.environment.kubernetes import KubernetesApi
+from headway.problem import Exit, UserError
+from headway.release.evaluator.in_cluster import evaluated_services
+from tests.evaluation_world import evaluation
+
+FOUND: dict[str, Any] = {
+    "environment": "prod",
+    "cluster": {"artifact_bucket": "prod-artifacts", "ledger_bucket": "prod-ledger"},
+    "services": {"vision/embeddings": evaluation().model_dump(mode="json"), "assist/chat": evaluation(wrong="5%").model_dump(mode="json")},
+}
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Callable[[Any], Path]:
+    def write(document: Any) -> Path:
+        file = tmp_path / "evaluation.json"
+        file.write_text(document if isinstance(document, str) else json.dumps(document))
+        return file
+
+    return write
+
+
+def test_every_service_of_the_file_is_asked_by_its_own_evaluation(written: Callable[[Any], Path]) -> None:
+    chat, embeddings = evaluated_services(written(FOUND))
+    assert (chat.chain, embeddings.chain) == ("assist/chat", "vision/embeddings")
+    assert chat.evaluation() == evaluation(wrong="5%")
+    assert embeddings.evaluation() == evaluation()
+
+
+def test_ledger_and_holdout_set_are_where_the_platform_says(written: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
+    first, *_ = evaluated_services(written(FOUND))
+    assert (first.environment, first.address, first.port.artifact_bucket) == ("prod", "s3://prod-ledger", "prod-artifacts")
+    assert evaluation().holdout.located(first.port.artifact_bucket) == "s3://prod-artifacts/vision/holdout/1/set.jsonl"
+
+
+def test_it_asks_the_api_server_as_its_pod(written: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def init(_: KubernetesApi, kubeconfig: Any) -> None:
+        made.append(kubeconfig)
+
+    monkeypatch.setattr(KubernetesApi, "__init__", init)
+    first, *_ = evaluated_services(written(FOUND))
+    assert first.api is first.port.kubernetes
+    assert made == [None]
+
+
+@pytest.mark.parametrize("document", ["no json", {}, {**FOUND, "services": {"a/b": {"wrong": "3%"}}}, {**FOUND, "cluster": None}, []])
+def test_a_file_that_no_platform_layer_wrote_is_refused(written: Callable[[Any], Path], document: Any) -> None:
+    with pytest.raises(UserError) as refused:
+        evaluated_services(written(document))
+    assert refused.value.exit is Exit.USAGE
+
+
+def command(*words: str) -> Result:
+    app = typer.Typer()
+    app.command()(evaluate.evaluate)
+    return CliRunner().invoke(app, list(words))
+
+
+def test_the_command_takes_nothing_back_in_the_cluster(written: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    acts: list[bool] = []
+
+    def look(looking: Any, here: Any) -> Any:
+        acts.append(looking._taker_of(here) is not None)
+        raise UserError("a", "b", "c", Exit.ENVIRONMENT)
+
+    monkeypatch.setattr(evaluate.Looking, "look", look)
+    assert command("--in-cluster", str(written(FOUND))).exit_code == Exit.ENVIRONMENT
+    assert acts == [False, False]
+
+
+def test_the_command_asks_all_of_the_file_or_one_of_a_checkout(written: Callable[[Any], Path]) -> None:
+    refused = command("vision/embeddings", "--in-cluster", str(written(FOUND)))
+    assert "--in-cluster asks every service of its file" in str(refused.exception)
