@@ -69,6 +69,7 @@ from headway.wire import (
     NODE_HEALTH_NAMESPACE,
     PROMETHEUS_ADDRESS_OUTPUT,
     TELEMETRY_BUCKET_OUTPUT,
+    witness_path,
 )
 from stacks import footprint
 from stacks.loops_image import unnamed
@@ -332,11 +333,12 @@ class _PlatformLayer:
         buckets = {role: bucket_name(environment, role, account.id) for role in ("artifacts", "ledger")}
         needs: list[pulumi.Resource] = [self._monitoring, self._namespace(EVALUATION_NAMESPACE)]
         annotations: Annotations = None
-        if reads := evaluation.permissions(services, **buckets):
+        witnesses = f"arn:aws:ssm:{account.region}:{account.id}:parameter{witness_path(environment)}"
+        if reads := evaluation.permissions(services, witnesses=witnesses, **buckets):
             identity = self._identify(evaluation.NAME, EVALUATION_NAMESPACE, evaluation.NAME, reads, uses_key=STORES)
             needs.append(identity)
             annotations = identity.annotations
-        known = evaluation.settings(environment, services, **buckets)
+        known = evaluation.settings(environment, account.region, services, **buckets)
         self._objects(evaluation.NAME, evaluation.manifests(image, account.region, known, annotations), after=needs)
 
     def pins(self) -> None:

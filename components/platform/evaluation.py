@@ -25,10 +25,11 @@ FILE = "evaluation.json"
 PORT, PORT_NAME = 8080, "metrics"
 
 
-def settings(environment: str, services: Mapping[str, Evaluation], *, artifacts: str, ledger: str) -> str:
+def settings(environment: str, region: str, services: Mapping[str, Evaluation], *, artifacts: str, ledger: str) -> str:
     """What the loop must know, as the file that it reads: `services` by their chain, and the names of the two buckets."""
     found = {
         "environment": environment,
+        "region": region,
         "cluster": {ARTIFACT_BUCKET_OUTPUT: artifacts, LEDGER_BUCKET_OUTPUT: ledger},
         "services": {chain: each.model_dump(mode="json") for chain, each in services.items()},
     }
@@ -69,7 +70,8 @@ def _container(image: str, region: str, known: str) -> dict[str, Any]:
         "image": image,
         "args": ["evaluate", "--in-cluster", f"{loops.SETTINGS}/{FILE}", "--watch", "--serve", f"0.0.0.0:{PORT}"],
         "env": [
-            {"name": "AWS_REGION", "value": region},
+            # The one name that boto3 reads (botocore/configprovider.py, BOTOCORE_DEFAULT_SESSION_VARIABLES).
+            {"name": "AWS_DEFAULT_REGION", "value": region},
             # Who acts, in the ledger; the pod's user has no name.
             {"name": "USER", "value": NAME},
             # Other settings are other pods, for the loop reads them once.
@@ -83,9 +85,9 @@ def _container(image: str, region: str, known: str) -> dict[str, Any]:
     }
 
 
-def permissions(services: Mapping[str, Evaluation], *, artifacts: str, ledger: str) -> tuple[Statement, ...]:
+def permissions(services: Mapping[str, Evaluation], *, witnesses: str, artifacts: str, ledger: str) -> tuple[Statement, ...]:
     """Read each holdout set and what the ledger has of each service, and write its evaluations; nothing for none. `artifacts` and
-    `ledger` are the environment's own buckets."""
+    `ledger` are the environment's own buckets, `witnesses` the ARN below which the ledger's witnesses are."""
     if not services:
         return ()
     sets = {each.holdout.located(artifacts).removeprefix("s3://") for each in services.values()}
@@ -97,6 +99,7 @@ def permissions(services: Mapping[str, Evaluation], *, artifacts: str, ledger: s
             actions=["s3:GetObject", "s3:GetObjectVersion"],
             resources=[f"{bucket_arn(ledger)}/{chain}/*" for chain in chains],
         ),
+        Statement(sid="AskWitness", actions=["ssm:GetParameter"], resources=[f"{witnesses}/{chain}" for chain in chains]),
         Statement(
             sid="WriteEvaluations",
             actions=["s3:PutObject"],

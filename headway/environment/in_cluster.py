@@ -10,20 +10,28 @@ from headway.environment.production import Production
 
 if TYPE_CHECKING:
     from headway.environment.kubernetes import KubernetesApi
+    from headway.ledger.witness import LedgerWitness
 
 
 class InCluster(Production):
     """`outputs`: what each layer hands over, by its name."""
 
-    def __init__(self, name: str, outputs: Mapping[str, Mapping[str, Any]]) -> None:
+    def __init__(self, name: str, region: str, outputs: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(name, Path())
-        self._given = outputs
+        self._region, self._given = region, outputs
 
     @cached_property
     def _kubernetes(self) -> "KubernetesApi":
         from headway.environment.kubernetes import KubernetesApi
 
         return KubernetesApi(None)
+
+    @cached_property
+    def _ledger_witness(self) -> "LedgerWitness | None":
+        from headway.ledger.location import witness
+        from headway.ledger.witness_place import ParameterWitness
+
+        return witness(lambda: ParameterWitness(self.name, self._region))
 
     @cached_property
     def _handed_over(self) -> Mapping[str, Mapping[str, Any]]:

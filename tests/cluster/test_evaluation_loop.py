@@ -16,7 +16,7 @@ from tests.evaluation_world import evaluation as asked
 pytestmark = pytest.mark.timeout(1800)
 
 ASKED, OTHER = "evaluated-tenant", "other-tenant"
-KNOWN = evaluation.settings("prod", {f"{ASKED}/defects": asked()}, artifacts="a", ledger="l")
+KNOWN = evaluation.settings("prod", "us-east-1", {f"{ASKED}/defects": asked()}, artifacts="a", ledger="l")
 LOOP = evaluation.manifests(f"registry.test/headway@sha256:{'a' * 64}", "us-east-1", KNOWN)
 
 

@@ -39,7 +39,7 @@ def evaluated_services(file: Path) -> tuple[EvaluatedService, ...]:
     """Every service of the file, sorted. Raises UserError for what no platform layer writes."""
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-        inside = InCluster(str(found["environment"]), {"cluster": dict(found["cluster"])})
+        inside = InCluster(str(found["environment"]), str(found["region"]), {"cluster": dict(found["cluster"])})
         asked = {str(chain): Evaluation.model_validate(each) for chain, each in sorted(found["services"].items())}
     except (OSError, ValueError, KeyError, TypeError, AttributeError, ValidationError) as failure:
         raise UserError(

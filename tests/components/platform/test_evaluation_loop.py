@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import boto3
 import pytest
 from typer.testing import CliRunner
 
@@ -21,11 +22,12 @@ from tests.iam_evaluator import Request, allowed
 IMAGE = f"registry.example.com/headway@sha256:{'a' * 64}"
 BUCKETS: Mapping[str, str] = {"artifacts": "a", "ledger": "l"}
 SERVICES = {"vision/embeddings": asked(), "assist/chat": asked(wrong="5%")}
-EVERYTHING: Any = evaluation.permissions(SERVICES, **BUCKETS)
+WITNESSES = "arn:aws:ssm:us-west-2:123456789012:parameter/headway/prod/witness"
+EVERYTHING: Any = evaluation.permissions(SERVICES, witnesses=WITNESSES, **BUCKETS)
 
 
 def bodies(services: Mapping[str, Evaluation] = SERVICES) -> dict[str, Any]:
-    known = evaluation.settings("prod", services, **BUCKETS)
+    known = evaluation.settings("prod", "us-west-2", services, **BUCKETS)
     return {each.role: each.body for each in evaluation.manifests(IMAGE, "us-west-2", known)}
 
 
@@ -49,6 +51,17 @@ def test_the_loops_container_is_started_as_the_command_allows() -> None:
     (file,) = [each for each in container["args"] if each.endswith(".json")]
     assert file.rpartition("/")[0] in mounts
     assert container["args"][-1].endswith(f":{container['ports'][0]['containerPort']}")
+
+
+def test_its_client_of_s3_asks_the_environments_region(monkeypatch: pytest.MonkeyPatch) -> None:
+    (container,) = bodies()["loop"]["spec"]["template"]["spec"]["containers"]
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    for each in container["env"]:
+        monkeypatch.setenv(each["name"], each["value"])
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+    session: Any = boto3.Session()
+    assert session.region_name == "us-west-2"
 
 
 def test_other_contracts_are_other_pods_for_the_loop_reads_its_file_once() -> None:
@@ -95,7 +108,13 @@ def test_it_neither_reads_models_nor_writes_what_releases_go_by(action: str, res
 
 
 def test_without_anything_to_ask_it_has_no_rights() -> None:
-    assert evaluation.permissions({}, **BUCKETS) == ()
+    assert evaluation.permissions({}, witnesses=WITNESSES, **BUCKETS) == ()
+
+
+def test_it_asks_who_witnesses_the_ledger_and_cannot_speak_for_it() -> None:
+    chain = f"{WITNESSES}/vision/embeddings"
+    asks, speaks = (allowed(Request(action, chain), EVERYTHING, EVERYTHING) for action in ("ssm:GetParameter", "ssm:PutParameter"))
+    assert (asks, speaks) == (True, False)
 
 
 def test_a_tenant_lets_it_ask_only_where_a_contract_says_so() -> None:

@@ -11,12 +11,14 @@ from typer.testing import CliRunner, Result
 
 from headway.cli import evaluate
 from headway.environment.kubernetes import KubernetesApi
+from headway.ledger import location, witness_place
 from headway.problem import Exit, UserError
 from headway.release.evaluator.in_cluster import evaluated_services
 from tests.evaluation_world import evaluation
 
 FOUND: dict[str, Any] = {
     "environment": "prod",
+    "region": "us-west-2",
     "cluster": {"artifact_bucket": "prod-artifacts", "ledger_bucket": "prod-ledger"},
     "services": {"vision/embeddings": evaluation().model_dump(mode="json"), "assist/chat": evaluation(wrong="5%").model_dump(mode="json")},
 }
@@ -44,6 +46,24 @@ def test_ledger_and_holdout_set_are_where_the_platform_says(written: Callable[[A
     first, *_ = evaluated_services(written(FOUND))
     assert (first.environment, first.address, first.port.artifact_bucket) == ("prod", "s3://prod-ledger", "prod-artifacts")
     assert evaluation().holdout.located(first.port.artifact_bucket) == "s3://prod-artifacts/vision/holdout/1/set.jsonl"
+
+
+def test_what_witnesses_the_ledger_is_asked_without_a_checkout(written: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    file = written(FOUND)
+    monkeypatch.chdir(file.parent)
+    monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
+    asked: list[tuple[str, str]] = []
+
+    class Witness:
+        def __init__(self, environment: str, region: str) -> None:
+            asked.append((environment, region))
+
+    monkeypatch.setattr(witness_place, "ParameterWitness", Witness)
+    first, *_ = evaluated_services(file)
+    monkeypatch.setattr(location, "opened", lambda _: None)
+    first.ledger()
+    assert isinstance(first.port.ledger_witness, Witness)
+    assert asked == [("prod", "us-west-2")]
 
 
 def test_it_asks_the_api_server_as_its_pod(written: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch) -> None:
