@@ -56,6 +56,11 @@ WEIGHTS_ROUTE = "weights"
 GRPC_SUFFIX = "-grpc"
 """Of the name of a route for gRPC; beside it stands the same route for HTTP."""
 
+# Containers -----------------------------------------------------------------------------------------------------------------------
+
+SERVER_CONTAINER = "server"
+"""Of a replica: the one that serves the model, and answers golden requests."""
+
 # Headers of requests and answers --------------------------------------------------------------------------------------------------
 
 RELEASE_HEADER = "x-model-release"

@@ -20,14 +20,14 @@ from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_C
 from headway.contract.placement import Packing
 from headway.contract.pool import Pool
 from headway.contract.units import Bytes
-from headway.wire import ARTIFACT_CACHE_AUDIENCE, GPU_MEMORY, POOL, PREFIX, RELEASE, RUNTIME, SCRIPTS_FOLDER
+from headway.wire import ARTIFACT_CACHE_AUDIENCE, GPU_MEMORY, POOL, PREFIX, RELEASE, RUNTIME, SCRIPTS_FOLDER, SERVER_CONTAINER
 
 VERSION = f"{PREFIX}/version"
 ARTIFACT = f"{PREFIX}/artifact"
 """SHA-256 of the artifact's file list."""
 
 _TOKEN_VOLUME = ARTIFACT_CACHE_AUDIENCE
-SERVER, FETCH, RELAY = "server", "fetch", "metrics"
+SERVER, FETCH, RELAY = SERVER_CONTAINER, "fetch", "metrics"
 USER = 10001
 """Any user but root, and none that a node has: images whose own user is root run as this one."""
 

@@ -16,7 +16,7 @@ from components.labels import MODELS, QUEUES
 from components.platform.membership import PODS_STAY, TEMPLATES_STAY
 from components.platform.mesh import GATEWAY
 from components.platform.rule import AdmissionRule
-from headway.wire import ARM, GATEWAY_NAMESPACE, MODEL, RELEASE
+from headway.wire import ARM, GATEWAY_NAMESPACE, MODEL, RELEASE, SERVER_CONTAINER
 
 MESH = "networking.istio.io"
 _OWN = "namespaceObject.metadata.name"
@@ -29,10 +29,12 @@ def rules(hosts: Sequence[str]) -> tuple[AdmissionRule, ...]:
     """By name. `hosts` are the gateway's."""
     return (
         _autoscalers(),
+        _COMMANDS,
         _DASHBOARDS,
         _DESTINATIONS,
         _ENCRYPTED,
         _DISRUPTIONS,
+        _NO_OWNERS,
         PODS_STAY,
         _routes(hosts),
         _ROUTES_SAY,
@@ -41,6 +43,42 @@ def rules(hosts: Sequence[str]) -> tuple[AdmissionRule, ...]:
         TEMPLATES_STAY,
     )
 
+
+_PLATFORM = f"authorizer.group('').resource('namespaces').name({_OWN}).check('patch').allowed()"
+"""Whether whoever asks may change the namespace itself, as no role of a tenant may."""
+
+_COMMANDS = AdmissionRule(
+    name="commands-in-servers-alone",
+    resources=("pods/exec",),
+    operations=("CONNECT",),
+    # Without a name it is the only container (`LocationGetter` of Kubernetes, pkg/registry/core/pod/strategy.go).
+    expression=f"!has(object.container) || object.container in ['', '{SERVER_CONTAINER}'] || {_PLATFORM}",
+    message=(
+        "The command would run beside the model server, as the proxy perhaps. What the proxy's user sends is not intercepted, so it would "
+        f"pass the mesh by. Ask the container {SERVER_CONTAINER}."
+    ),
+)
+
+_NO_OWNERS = AdmissionRule(
+    name="no-owners",
+    group="*",
+    resources=(
+        "configmaps",
+        "deployments",
+        "destinationrules",
+        "poddisruptionbudgets",
+        "scaledobjects",
+        "services",
+        "sidecars",
+        "virtualservices",
+    ),
+    also_reads="?metadata.?ownerReferences",
+    expression=f"!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.size() == 0 || {_PLATFORM}",
+    message=(
+        "The object names an owner. One of the cluster, such as a node or a rule, could not be deleted in the foreground before it, and a "
+        "finalizer would keep it for ever. Leave ownerReferences out."
+    ),
+)
 
 _SERVICES_STAY = AdmissionRule(
     name="services-stay-inside",
@@ -57,10 +95,7 @@ _SERVICES_STAY = AdmissionRule(
 _DASHBOARDS = AdmissionRule(
     name="dashboards-are-the-platforms",
     resources=("configmaps",),
-    expression=(
-        f"variables.labels.all(k, k != {json.dumps(*DASHBOARD_LABEL)}) || "
-        f"authorizer.group('').resource('namespaces').name({_OWN}).check('patch').allowed()"
-    ),
+    expression=(f"variables.labels.all(k, k != {json.dumps(*DASHBOARD_LABEL)}) || {_PLATFORM}"),
     message=(
         "The ConfigMap would be a dashboard. Grafana takes dashboards from every namespace and shows them to everybody, on-call included: "
         "one may take another's name or id. Leave the label out; a model's dashboard follows from its contract."

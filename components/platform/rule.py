@@ -44,9 +44,12 @@ class AdmissionRule:
     group: str = ""
     user: str = ""
     """Whose requests it is about; everybody's where nobody is named."""
+    operations: tuple[str, ...] = ("CREATE", "UPDATE")
+    also_reads: str = ""
+    """A field that it reads beside those that rules read."""
 
 
-def _changes(resources: tuple[str, ...]) -> dict[str, str]:
+def _changes(resources: tuple[str, ...], also_reads: str) -> dict[str, str]:
     """Spares updates of what no rule reads: controllers take a finalizer off what is older than a rule. Being deleted
     is no reason: who holds an object by a finalizer would write it as he likes, and the mesh and KEDA still obey it.
     """
@@ -54,6 +57,7 @@ def _changes(resources: tuple[str, ...]) -> dict[str, str]:
         read: tuple[str, ...] = _READ[:1]  # its spec is its finalizers
     else:
         read = (*_READ, "?metadata.?annotations") if resources == PODS else _READ
+    read = (*read, also_reads) if also_reads else read
     differs = " || ".join(f"object.{field} != oldObject.{field}" for field in read)
     return {"name": "changes-what-is-read", "expression": f"oldObject == null || {differs}"}
 
@@ -66,14 +70,14 @@ def manifests_of(rule: AdmissionRule) -> tuple[Manifest, Manifest]:
         "apiGroups": [rule.group],
         # A kind of another group may be written in any version that its definition serves.
         "apiVersions": ["*" if rule.group else "v1"],
-        "operations": ["CREATE", "UPDATE"],
+        "operations": list(rule.operations),
         "resources": list(rule.resources),
     }
     policy = {
         "failurePolicy": "Fail",
         "matchConstraints": {"resourceRules": [matched]},
         # What one identity writes is judged whatever it changes.
-        "matchConditions": [_by(rule.user) if rule.user else _changes(rule.resources)],
+        "matchConditions": [_by(rule.user) if rule.user else _changes(rule.resources, rule.also_reads)],
         "variables": [
             *([{"name": "containers", "expression": _CONTAINERS}] if rule.resources == PODS else []),
             {"name": "labels", "expression": _LABELS},

@@ -16,9 +16,9 @@ from typing import Any
 from headway.bounded_json import bounded_json
 from headway.environment.port import OutOfReachError
 from headway.release.driver.service_under_release import ProbeResult
-from headway.wire import SCRIPTS_FOLDER
+from headway.wire import SCRIPTS_FOLDER, SERVER_CONTAINER
 
-CONTAINER = "server"
+CONTAINER = SERVER_CONTAINER
 REPLICAS_AT_MOST = 3
 """How many replicas are asked at a time; one of a fleet answers as the others do."""
 GRACE_SECONDS = 30.0
