@@ -7,6 +7,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 from moto import mock_aws
 
 from headway.ledger.chain import Ledger, LostError, verify, witnessed
@@ -329,6 +330,20 @@ def test_without_credentials_a_parameter_is_silent(
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(SilentWitnessError, match="NoCredentialsError"):
         asks(ParameterWitness("prod", "eu-west-1"))
+
+
+@pytest.mark.parametrize("asks", [lambda one: one.said(CHAIN), lambda one: one.write(CHAIN, "1:a")], ids=["said", "write"])
+def test_without_the_right_to_it_a_parameter_is_silent(asks: Callable[[LedgerWitness], Any]) -> None:
+    """Not unknown: nothing would be contradicted."""
+
+    class Refusing:
+        def get_parameter(self, **_: str) -> None:
+            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetParameter")
+
+        put_parameter = get_parameter
+
+    with pytest.raises(SilentWitnessError, match="AccessDeniedException"):
+        asks(ParameterWitness("prod", "eu-west-1", Refusing()))
 
 
 def test_a_folder_that_cannot_be_written_is_silent(tmp_path: Path) -> None:
