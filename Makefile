@@ -76,7 +76,7 @@ demo-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## each o
 demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill each part in the middle of a release on real traffic; goes on where it was interrupted
 	@$(BIN)/python -m benchmarks.traffic_rollouts faults
 
-demo-operations: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## KEDA scales and Alertmanager tells on real traffic
+demo-operations: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: an evaluation takes a version back, KEDA scales, Alertmanager tells
 	@$(BIN)/python -m benchmarks.traffic_rollouts operations
 
 test-serving: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy, without faults and load that take minutes

@@ -1,10 +1,10 @@
 """Whole releases on real traffic, for docs/benchmarks.md: `python -m benchmarks.traffic_rollouts releases|faults|operations [--runs N]`.
 
 `releases` tries each of the classifier's nine releases; `faults` releases one that is as good as the stable one, and kills something in the
-middle; `operations` has KEDA scale and Alertmanager tell on served traffic. Every cell of the first two is a real release by the real
-command on the demonstration's workspace, begun from a stable version that behaves as the first; finished cells are kept in `rollouts.jsonl`
-beside the workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. A promoted release is the next one's stable
-version; where it behaves otherwise, `_back` returns to the first by a person's promotion, which is no cell.
+middle; `operations` has an evaluation take a version back, KEDA scale and Alertmanager tell. Every cell of the first two is a real release
+by the command on the demonstration's workspace, begun from a stable version that behaves as the first; finished cells are kept in
+`rollouts.jsonl` beside the workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. A promoted release is the
+next one's stable version; where it behaves otherwise, `_back` returns to the first by a person's promotion, which is no cell.
 """
 
 import argparse
@@ -25,13 +25,14 @@ from pathlib import Path
 from benchmarks.traffic_results import Book, TrafficCell, circumstances, table
 from headway.contract.model import Model
 from headway.contract.released import release_id
-from headway.problem import UserError
+from headway.problem import Exit, UserError
 from headway.release.driver.rollout_state import RolloutState
 from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.cluster.processes import Supervisor
 from sandbox.extras import EXTRAS
 from sandbox.progress import Silent
+from sandbox.rehearsal.bed import RehearsalBed
 from sandbox.traffic import profile, servers
 from sandbox.traffic.demo import PROMOTED, WANTED, alone, stop_on_signals
 from sandbox.traffic.kube import Kube
@@ -51,6 +52,8 @@ LATE = 504
 SERVER, MODEL = "tritonserver", "triton_python_backend_stub"
 _UNDER_WAY_SECONDS = 600.0
 _DEATHS = 3
+_ROUNDS_UNTIL_KNOWN = 4
+"""Of forty labelled requests each: more than a version must answer well to count as sound."""
 PATIENCE_SECONDS = 60.0
 """How long one that was interrupted may take to end what it started."""
 _SEEN_SECONDS = 2.0
@@ -250,25 +253,70 @@ def _back(trials: ReleaseTrials) -> None:
         trials.headway("release", "resume", CHAIN, quiet=True).wait()
     if trials.serving() is None or _artifact_name(trials, trials.serving()) == "stable":
         return
-    child = trials.begin("stable", "back to where each cell begins", quiet=True)
+    _promoted(trials, "stable", "back to where each cell begins")
+
+
+def _promoted(trials: ReleaseTrials, name: str, why: str) -> None:
+    """Have `name` serve by a person's promotion."""
+    child = trials.begin(name, why, quiet=True)
     deadline = time.monotonic() + _UNDER_WAY_SECONDS
     while child.poll() is None and time.monotonic() < deadline:
         rollout = trials.newest()
         if (
             rollout
             and not rollout.over
-            and _artifact_name(trials, rollout.release) == "stable"
+            and _artifact_name(trials, rollout.release) == name
             and rollout.decision
             and (not rollout.promote or rollout.phase == "baking")
         ):
-            trials.headway("release", "promote", CHAIN, "--reason", "back to where each cell begins", quiet=True).wait()
+            trials.headway("release", "promote", CHAIN, "--reason", why, quiet=True).wait()
         time.sleep(1.0)
-    if child.wait() != 0 or _artifact_name(trials, trials.serving()) != "stable":
-        raise SystemExit(f"the stable version does not serve again; see `headway release history {CHAIN}`")
+    if child.wait() != 0 or _artifact_name(trials, trials.serving()) != name:
+        raise SystemExit(f"{name} does not serve; see `headway release history {CHAIN}`")
 
 
-def operations(trials: ReleaseTrials) -> Iterator[str]:
-    """What acts on served traffic beside releases: KEDA on three times the load, an alert on a server that dies again and again."""
+def operations(trials: ReleaseTrials, scenes: Sequence[str]) -> Iterator[str]:
+    """What acts on served traffic beside releases, one scene after the other."""
+    yield "| what acts | on | after |"
+    yield "|---|---|---|"
+    for name in scenes:
+        yield from SCENES[name](trials)
+
+
+def _worse(trials: ReleaseTrials) -> Iterator[str]:
+    """A version that was promoted answers worse one day: labelled requests prove it, and the version of before serves again."""
+    on = f"{CHAIN}, which answers worse after its promotion"
+    if _artifact_name(trials, trials.serving() or trials.first()) == "identical":
+        _back(trials)
+    loads = trials.loads()
+    tally = loads.tallies["classifier"]
+    loads.start()
+    trials.measured()
+    sound = trials.serving()
+    for _ in range(_ROUNDS_UNTIL_KNOWN):
+        _evaluated(trials)
+    _promoted(trials, "identical", "what will answer worse")
+    RehearsalBed(trials.layout).confuse()
+    began = time.monotonic()
+    ended = Exit.OK
+    while ended == Exit.OK and time.monotonic() < began + _UNDER_WAY_SECONDS:
+        ended = _evaluated(trials)
+    back = ended == Exit.ROLLED_BACK and trials.serving() == sound
+    rollout = trials.newest()
+    yield f"| labelled requests prove it | {on} | {rollout.body['reason'] if rollout else '**never**'} |"
+    yield f"| the version of before serves again | {on} | {f'{time.monotonic() - began:.0f} s' if back else f'**not: {ended!r}**'} |"
+    loads.stop()
+    yield f"| users' requests | the same | {len(tally.lost)} of {tally.statuses.total()} lost |"
+
+
+def _evaluated(trials: ReleaseTrials) -> int:
+    """The exit code of one look, with what follows from it; after the time between two rounds."""
+    time.sleep(60.0 / trials.speed)
+    return trials.headway("evaluate", CHAIN, "--speed", f"{trials.speed:g}").wait()
+
+
+def _scaled(trials: ReleaseTrials) -> Iterator[str]:
+    """KEDA on three times the load, an alert on a server that dies again and again."""
     EXTRAS["autoscaling"].start(trials.layout, Silent())
     kube, keeper = Kube(trials.layout.kubeconfig), Supervisor(trials.layout)
     (deployment,) = kube.get("/apis/apps/v1/namespaces/quality/deployments")["items"]
@@ -278,8 +326,6 @@ def operations(trials: ReleaseTrials) -> Iterator[str]:
     )
     loads = SteadyLoad(trials.layout, trials.artifacts, rates={"classifier": 150.0, "encoder": 8.0})
     tally = loads.tallies["classifier"]
-    yield "| what acts | on | after |"
-    yield "|---|---|---|"
     began = time.monotonic()
     loads.start()
     for what, field in (("KEDA asks for a second replica", "spec"), ("it is ready", "status")):
@@ -307,7 +353,11 @@ def operations(trials: ReleaseTrials) -> Iterator[str]:
     seconds = _seconds_until(began, told)
     yield f"| Alertmanager has ModelServerRestarts for {', '.join(sorted(receivers)) or 'nobody'} | one replica's Triton killed three times | {seconds} |"
     loads.stop()
-    yield f"\nOf {tally.statuses.total()} requests of users meanwhile {len(tally.lost)} were lost."
+    yield f"| users' requests | the same | {len(tally.lost)} of {tally.statuses.total()} lost |"
+
+
+SCENES: Mapping[str, Callable[[ReleaseTrials], Iterator[str]]] = {"evaluation": _worse, "scaling": _scaled}
+"""Of `operations`."""
 
 
 def _seconds_until(began: float, so: Callable[[], bool]) -> str:
@@ -327,7 +377,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--speed", type=float, default=SPEED, help="how much faster the minutes of a rollout pass")
     parser.add_argument("--anew", action="store_true", help="forget finished cells")
     given = parser.parse_args(arguments)
-    known: Sequence[str] = {"releases": ORDER, "faults": tuple(FAULTS), "operations": ()}[given.kind]
+    known: Sequence[str] = {"releases": ORDER, "faults": tuple(FAULTS), "operations": tuple(SCENES)}[given.kind]
     if unknown := sorted(set(given.names) - set(known)):
         parser.error(f"there is no {', '.join(unknown)}; choose from {', '.join(known)}")
     stop_on_signals()
@@ -360,7 +410,7 @@ def _taken(trials: ReleaseTrials, book: Book, kind: str, names: Sequence[str], r
         if not trials.up() and _over(trials):  # what an interrupted release left may not be ready, and is taken back
             return False
         if kind == "operations":
-            for line in operations(trials):
+            for line in operations(trials, names):
                 print(line, flush=True)
             return True
         loads = trials.loads()

@@ -38,8 +38,8 @@ def standing(
         return
     yield StatusRow("serves", ", ".join(_arm(arm) for arm in service.split.ordered))
     if evaluated:
-        lost = f" {words.reason(evaluated)}" if evaluated.answer else ""
-        yield StatusRow("answers", f"{words.counted(evaluated)} Last asked {_ago(evaluated.last, now)} ago.{messages.one_line(lost)}")
+        stands = f"{words.counted(evaluated)} Last asked {_ago(evaluated.last, now)} ago. {words.reason(evaluated)}"
+        yield StatusRow("answers", messages.one_line(stands))
     rollout = service.rollout
     if rollout is None:
         yield StatusRow("release", "none yet")

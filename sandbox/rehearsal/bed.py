@@ -14,10 +14,11 @@ from headway import wire
 from headway.ledger.traffic_split import ArmRole
 from headway.problem import UserError
 from headway.service_status import pending
+from sandbox.cluster import whole_file
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Silent
-from sandbox.traffic import load_process, release_trials, servers
+from sandbox.traffic import labelled_parts, load_process, release_trials, servers
 from sandbox.traffic.kube import Gone, Kube, Object
 from sandbox.traffic.node.container_process import group
 
@@ -47,6 +48,12 @@ class RehearsalBed:
     def behaviours(self) -> list[Path]:
         """What the served pods of the model behave by, a file for each."""
         return sorted((servers.folder(self.layout) / "node" / "pods").glob(f"{TENANT}_{MODEL}-*/**/behaviour.json"))
+
+    def confuse(self) -> None:
+        """Have every replica that serves the model answer worse from its next batch on, in perfect health and time."""
+        for path in self.behaviours():
+            behaviour = {**json.loads(path.read_text()), "confused_below": labelled_parts.CONFUSED_BELOW}
+            whole_file.replace(path, json.dumps(behaviour))
 
     def deployment(self, tenant: str = TENANT, model: str = MODEL) -> Object:
         """The Deployment that has replicas; its newest release where there are several."""

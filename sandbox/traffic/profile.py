@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from headway.problem import UserError
+from sandbox.traffic import labelled_parts
 from sandbox.traffic.programs import Programs
 
 CONTRACTS = Path(__file__).parent / "profile"
@@ -94,6 +95,8 @@ def contract(served: ServedModel, artifacts: ModelArtifacts, release: str = STAB
     if served.model == "classifier" and release in TOLERANCES:
         found["rollout"]["tolerances"] = {**found["rollout"]["tolerances"], **TOLERANCES[release]}
     found["health"] = {**found["health"], "golden": artifacts.golden(served.model)}
+    if served.model == "classifier":
+        found["evaluation"] = labelled_parts.evaluation(BUCKET, artifacts.golden(served.model))
     return found
 
 
@@ -108,10 +111,13 @@ def write_contracts(folder: Path, artifacts: ModelArtifacts, releases: Mapping[s
 
 
 def upload(artifacts: ModelArtifacts, store: Any) -> None:
-    """Put every artifact into the sandbox's object store; `store` is a boto3 client of S3."""
+    """Put every artifact, and the classifier's labelled parts, into the sandbox's object store; `store` is a boto3 client of S3."""
     if BUCKET not in {bucket["Name"] for bucket in store.list_buckets()["Buckets"]}:
         store.create_bucket(Bucket=BUCKET)
     there = {each["Key"] for each in store.list_objects_v2(Bucket=BUCKET).get("Contents", [])}
+    parts = labelled_parts.content(artifacts.golden("classifier"))
+    if (key := f"{labelled_parts.prefix(parts)}/{labelled_parts.FILE}") not in there:
+        store.put_object(Bucket=BUCKET, Key=key, Body=parts)
     for model in sorted(artifacts.manifest):
         for release in artifacts.releases(model):
             for file in artifacts.manifest[model]["releases"][release]["files"]:

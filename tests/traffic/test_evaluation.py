@@ -1,14 +1,11 @@
 """A version that becomes worse while it serves, on real Triton: labelled requests prove it, and golden requests do not see it."""
 
-import hashlib
-import json
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from random import Random
 from typing import Any
 
-from headway.contract.evaluation import Evaluation
+from headway.contract.evaluation import OnLoss
 from headway.contract.released import release_id
 from headway.ledger.chain import Ledger
 from headway.release.driver.adoption import adopt
@@ -21,6 +18,7 @@ from headway.release.evaluator.asking import LabelledAnswers, ask_lines
 from headway.release.evaluator.evaluator import EvaluationLook, Evaluator, LookResult
 from sandbox.cluster import whole_file
 from sandbox.rehearsal.bed import RehearsalBed
+from sandbox.traffic import labelled_parts
 from sandbox.traffic.pod_exec import executed
 from sandbox.traffic.profile import STABLE
 from tests.traffic.replicas import only_serving
@@ -28,41 +26,19 @@ from tests.traffic.serving import CLASSIFIER, Serving
 from tests.unit.release_kill import Shelf
 
 CHAIN = f"{CLASSIFIER.tenant}/{CLASSIFIER.model}"
-NOISE = 0.8
-"""Around the centre of a kind: the release that serves has two in a hundred of such parts wrong."""
-
-
-def holdout(serving: Serving) -> bytes:
-    """Four hundred parts, each labelled with the kind around whose centre it was drawn."""
-    chance, lines = Random(7), list[str]()
-    kinds = [each["request"]["inputs"][0] for each in serving.bed.artifacts.golden("classifier")]
-    for number in range(400):
-        kind = number % len(kinds)
-        features = [round(value + chance.gauss(0, NOISE), 4) for value in kinds[kind]["data"]]
-        request = {"inputs": [{**kinds[kind], "data": features}]}
-        lines.append(json.dumps({"request": request, "expect": {"compare": "top", "index": kind}}))
-    return "\n".join(lines).encode()
 
 
 class Watched:
     """The serving classifier, looked at by an evaluator whose ledger is in memory."""
 
     def __init__(self, serving: Serving) -> None:
-        self.serving, self.store, content = serving, Shelf(), holdout(serving)
+        self.serving, self.store = serving, Shelf()
         model = serving.bed.model(CLASSIFIER, STABLE)
         self.releases = Ledger(self.store, CHAIN, "sandbox", "ci", lambda: datetime.now(UTC))
         adopt(self.releases, self.store, model.model_dump(mode="json"), release_id(model))
-        pinned = {"uri": "artifacts://quality/holdout/1/", "path": "parts.jsonl", "size": f"{len(content)}B", "requests": 400}
-        self.evaluation = Evaluation.model_validate(
-            {
-                "holdout": {**pinned, "sha256": hashlib.sha256(content).hexdigest()},
-                "like": "kind-0",
-                "wrong": "5%",
-                "every": "1m",
-                "on_loss": "ask",
-            }
-        )
-        self.labelled = labelled_requests(content, self.evaluation)
+        assert model.evaluation
+        self.evaluation = model.evaluation.model_copy(update={"on_loss": OnLoss.ASK})
+        self.labelled = labelled_requests(labelled_parts.content(serving.bed.artifacts.golden("classifier")), self.evaluation)
 
     def run(self, pod: Any, arguments: Any, seconds: float) -> str:
         return executed(self.serving.bed.layout, pod, arguments, seconds)
@@ -95,27 +71,21 @@ class Watched:
         return found
 
 
-def behave(serving: Serving, text: str) -> str:
-    """Have the serving replica behave so from its next batch on; answers how it did before."""
-    (path,) = RehearsalBed(serving.bed.layout).behaviours()
-    before = Path(path).read_text()
-    whole_file.replace(Path(path), text or before)
-    return before
-
-
 def test_answers_that_become_wrong_while_it_serves_are_proven_and_told(serving: Serving) -> None:
     watched = Watched(serving)
     sound = watched.rounds(4)
     assert sound.look is EvaluationLook.ASKED
     assert sound.standing
     assert sound.standing.known_sound
-    kept = behave(serving, "")
+    bed = RehearsalBed(serving.bed.layout)
+    (path,) = bed.behaviours()
+    kept = path.read_text()
     try:
-        behave(serving, json.dumps({**json.loads(kept), "confused_below": 5.0}))
+        bed.confuse()
         lost = watched.rounds(15)
         golden = asked([only_serving(serving)], watched.run, 10.0)
     finally:
-        behave(serving, kept)
+        whole_file.replace(path, kept)
     assert lost.look is EvaluationLook.LOST
     assert lost.standing
     assert lost.standing.answer

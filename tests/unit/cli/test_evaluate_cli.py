@@ -246,6 +246,7 @@ def test_status_says_how_what_serves_answers_and_that_a_person_decides(read: tup
     assert "labelled answers were wrong, 3 % may be" in said_of_it
     assert "no version" not in said_of_it
     assert "its contract has a person decide" in said_of_it
+    assert re.search(r" ago\. \d+ of", said_of_it)
     found = json.loads(command("status", "--output", "json").stdout)[CHAIN]["evaluation"]
     assert found["loss"]["to"] is None
     assert found["evidence"] >= 100

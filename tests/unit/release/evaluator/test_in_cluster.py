@@ -15,6 +15,7 @@ from headway.ledger import location, witness_place
 from headway.problem import Exit, UserError
 from headway.release.evaluator.in_cluster import evaluated_services
 from tests.evaluation_world import evaluation
+from tests.unit.release_kill import Shelf
 
 FOUND: dict[str, Any] = {
     "environment": "prod",
@@ -58,9 +59,12 @@ def test_what_witnesses_the_ledger_is_asked_without_a_checkout(written: Callable
         def __init__(self, environment: str, region: str) -> None:
             asked.append((environment, region))
 
+    def opened(_: str) -> Shelf:
+        return Shelf()
+
     monkeypatch.setattr(witness_place, "ParameterWitness", Witness)
     first, *_ = evaluated_services(file)
-    monkeypatch.setattr(location, "opened", lambda _: None)
+    monkeypatch.setattr(location, "opened", opened)
     first.ledger()
     assert isinstance(first.port.ledger_witness, Witness)
     assert asked == [("prod", "us-west-2")]
