@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.release.backtest.interval import interval
-from headway.release.evaluation.drift import BETS as DRIFT_BETS
-from headway.release.evaluation.drift import conformal_p, drift_factors
+from headway.release.evaluation.drift import DriftEvidence, conformal_p, drift_begun, drift_observed
 from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed
 from headway.release.evaluation.loss import BETS as LOSS_BETS
 from headway.release.evaluation.loss import loss_factors
@@ -64,34 +63,47 @@ def _losing(before: float, after: float) -> WatchedChange:
     )
 
 
+def _class(share: float) -> WatchedChange:
+    """Of ten classes as frequent as one another, the fourth is answered more often."""
+    others = (1 - share) / 9
+    shares = np.asarray([share if number == 3 else others for number in range(10)])
+    return WatchedChange(
+        name=f"one class of ten 10% to {share:.0%}",
+        before=lambda rng, size: rng.integers(0, 10, size).astype(float),
+        after=lambda rng, size: rng.choice(10, size, p=shares).astype(float),
+        ratio=lambda values: np.log(10 * shares[values.astype(int)]),
+    )
+
+
 ACCEPTED = 0.02
-CHANGES = (_normal(0.5, 1), _normal(1, 1), _normal(2, 1), _normal(0, 2), _losing(ACCEPTED, 0.1), _losing(ACCEPTED, 0.2))
+CHANGES = (_normal(0.5, 1), _normal(1, 1), _normal(2, 1), _normal(0, 2), _class(0.3), _losing(ACCEPTED, 0.1), _losing(ACCEPTED, 0.2))
 
 
 def accused(change: WatchedChange, streams: int, length: int, onset: int, rng: np.random.Generator) -> Floats:
     """When the evidence first speaks, in values since the onset; not-a-number: never."""
-    values = _values(change, streams, length, onset, rng, REFERENCE)
-    evidence, said = begun(LOSS_BETS if change.lossy else DRIFT_BETS, (streams,)), np.full(streams, np.nan)
+    values = watched_values(change, streams, length, onset, rng, REFERENCE)
+    said = np.full(streams, np.nan)
+    evidence: LifelongEvidence | DriftEvidence = begun(LOSS_BETS, (streams,)) if change.lossy else drift_begun((streams,))
     for number in range(length):
-        evidence = _one_more(change, evidence, values, REFERENCE + number, rng)
+        place = REFERENCE + number
+        match evidence:
+            case LifelongEvidence():
+                evidence = observed(evidence, loss_factors(values[:, place], ACCEPTED))
+            case DriftEvidence():
+                evidence = drift_observed(evidence, conformal_p(values[:, place], values[:, :place], rng.random(streams)))
         said = np.where(np.isnan(said) & evidence.proven(), number - onset + 1, said)
     return said
 
 
-def _values(change: WatchedChange, streams: int, length: int, onset: int, rng: np.random.Generator, reference: int) -> Floats:
+def watched_values(change: WatchedChange, streams: int, length: int, onset: int, rng: np.random.Generator, reference: int) -> Floats:
+    """One stream a row: `reference` values of the promotion, then `length`, the last of them changed."""
     before, after = change.before(rng, (streams, reference + onset)), change.after(rng, (streams, length - onset))
     return np.concatenate([before, after], axis=1)
 
 
-def _one_more(change: WatchedChange, evidence: LifelongEvidence, values: Floats, place: int, rng: np.random.Generator) -> LifelongEvidence:
-    if change.lossy:
-        return observed(evidence, loss_factors(values[:, place], ACCEPTED))
-    return observed(evidence, drift_factors(conformal_p(values[:, place], values[:, :place], rng.random(len(values)))))
-
-
 def cusum(change: WatchedChange, streams: int, length: int, onset: int, rng: np.random.Generator) -> Floats:
     """Its path in each stream."""
-    ratios = change.ratio(_values(change, streams, length, onset, rng, 0))
+    ratios = change.ratio(watched_values(change, streams, length, onset, rng, 0))
     path, now = np.zeros((streams, length)), np.zeros(streams)
     for number in range(length):
         now = np.maximum(now, 0) + ratios[:, number]
@@ -109,7 +121,7 @@ def clairvoyant(change: WatchedChange, streams: int, length: int, onset: int, rn
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--streams", type=int, default=10_000, help="null streams; a tenth of them for each delay")
+    parser.add_argument("--streams", type=int, default=10_000, help="null streams; a fiftieth of them for each delay")
     parser.add_argument("--length", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(arguments)
@@ -123,7 +135,7 @@ def main(arguments: list[str] | None = None) -> int:
     for number, change in enumerate(CHANGES):
         for onset in (length // 10, length // 2):
             rng = np.random.default_rng([asked.seed, number, onset])
-            said, shortest = accused(change, streams // 10, length, onset, rng), clairvoyant(change, streams // 10, length, onset, rng)
+            said, shortest = accused(change, streams // 50, length, onset, rng), clairvoyant(change, streams // 10, length, onset, rng)
             found = said[said > 0]
             sys.stdout.write(
                 f"{change.name} from value {onset}: after {found.mean():.1f}, the CUSUM after {shortest:.1f} ({found.mean() / shortest:.2f} times);"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.release.evaluation.drift import BETS, conformal_p, drift_factors
+from headway.release.evaluation.drift import BETS, conformal_p, drift_begun, drift_factors, drift_observed
 from headway.release.evaluation.lifelong import begun, observed, observed_all, stake, together
 from headway.release.evaluation.loss import BETS as LOSS_BETS
 from headway.release.evaluation.loss import loss_factors
@@ -77,6 +77,25 @@ def test_bets_on_p_values_win_nothing_in_the_mean_while_these_are_uniform():
     assert (means > 0.99).all()
 
 
+@given(st.lists(st.floats(0, 0.999), max_size=700))
+def test_what_a_learner_has_seen_never_lets_its_next_bet_win_in_the_mean(seen):
+    evidence = drift_begun()
+    for p in seen:
+        evidence = drift_observed(evidence, p)
+    cells = len(evidence.learned.counts[0])
+    after = [float(drift_observed(evidence, (cell + 0.5) / cells).learned.value) for cell in range(cells)]
+    assert np.mean(after) == pytest.approx(float(evidence.learned.value))
+
+
+def test_money_of_learners_that_bet_no_more_is_kept():
+    evidence = drift_begun()
+    for number in range(1500):
+        evidence = drift_observed(evidence, (number % 8 + 0.5) / 8)
+    assert 0 < float(evidence.learned.kept) < 1
+    assert evidence.learned.cash > 0
+    assert float(evidence.learned.value) <= 1.0
+
+
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 5))
 def test_a_rank_among_equals_is_every_rank_of_theirs_equally_often(earlier, value):
     ends = [float(conformal_p(value, earlier, tie)) for tie in (0.0, 1.0)]
@@ -96,10 +115,10 @@ def drifting(onset, change, seed=1, streams=40, length=400, reference=200, shape
     values = rng.standard_normal((streams, reference + length))
     values = shape(values)
     values[:, reference + onset :] = change(values[:, reference + onset :])
-    evidence, accused = begun(BETS, (streams,)), np.full(streams, np.nan)
+    evidence, accused = drift_begun((streams,)), np.full(streams, np.nan)
     for place in range(reference, reference + length):
         p = conformal_p(values[:, place], values[:, :place], rng.random(streams))
-        evidence = observed(evidence, drift_factors(p))
+        evidence = drift_observed(evidence, p)
         accused = np.where(evidence.proven() & np.isnan(accused), place - reference - onset + 1, accused)
     return accused
 
@@ -111,8 +130,9 @@ def drifting(onset, change, seed=1, streams=40, length=400, reference=200, shape
         (lambda values: values - 1.5, 40),
         (lambda values: 3 * values, 60),
         (lambda values: values / 5, 80),
+        (lambda values: np.sign(values) * (0.95 + 0.3 * (np.abs(values) - 0.8)), 120),
     ],
-    ids=["larger", "smaller", "more extreme", "less extreme"],
+    ids=["larger", "smaller", "more extreme", "less extreme", "of two kinds, as large and as spread as before"],
 )
 def test_a_change_of_values_is_found_whatever_its_kind_and_time(change, within):
     accused = drifting(200, change)
@@ -132,10 +152,10 @@ def test_a_stream_that_does_not_change_is_left_alone_whatever_its_values(shape):
 def test_a_change_of_an_hour_is_none_among_values_of_that_hour():
     rng = np.random.default_rng(5)
     days = rng.standard_normal((40, 24)) + 3 * np.sin(np.arange(24) / 24 * 2 * np.pi)
-    evidence = begun(BETS)
+    evidence = drift_begun()
     for day in range(20, 40):
         for hour in range(24):
-            evidence = observed(evidence, drift_factors(conformal_p(days[day, hour], days[:day, hour], rng.random())))
+            evidence = drift_observed(evidence, conformal_p(days[day, hour], days[:day, hour], rng.random()))
     assert not evidence.proven()
 
 
