@@ -148,13 +148,15 @@ def verify(
     from headway.release.driver.rollout_state import fold
     from headway.release.driver.verify import Recomputed, recomputed
     from headway.release.evaluation.standing import evaluation_chain
+    from headway.release.evaluation.watched import drift_chain
     from headway.release.evidence import reading
     from headway.release.service_place import place
 
     here = place(service, to_read(environment, project), project)
     word = ask(here.port.ledger_witness, here.chain)  # before the ledger is read
     flaws = list(chains.verify(here.store, here.chain, here.environment, head, word))
-    flaws += (f"evaluations: {flaw}" for flaw in chains.verify(here.store, evaluation_chain(here.chain), here.environment))
+    for name, beside in (("evaluations", evaluation_chain(here.chain)), ("drift", drift_chain(here.chain))):
+        flaws += (f"{name}: {flaw}" for flaw in chains.verify(here.store, beside, here.environment))
     count, last, bound, again = 0, "", True, Recomputed(0, (), (), 0)
     if not flaws:
         ledger = here.ledger()

@@ -1,7 +1,8 @@
 """Tenant, model, pool: what a contract may say, what its parts must agree on, and how it is read.
 
 - The schema is one module a concept: `units` and `part` (what values and parts are), `artifact`, `runtime`, `envelope`, `batching`,
-  `optimisation`, `health`, `slo`, `scaling`, `placement`, `rollout`, `degradation`, `data`, `observability`, `evaluation`, `batch`, which
+  `optimisation`, `health`, `slo`, `scaling`, `placement`, `rollout`, `degradation`, `data`, `observability`, `evaluation`, `drift`, `batch`,
+  which
   `model_parts` joins and `model` holds to the rules; `tenant`; `pool` of `pool_parts`; `accelerators`.
 - `rules`: what the parts of one model contract must agree on.
 - `arithmetic`: memory, start-up, cost, quota and room, as sums that explain themselves.

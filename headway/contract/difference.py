@@ -48,6 +48,7 @@ _EFFECTS: tuple[tuple[FieldPath, str], ...] = (
     (("data",), "what logs keep, from now on"),
     (("observability",), "who is told and how much is traced"),
     (("evaluation",), "what the serving version is asked from now on, and what follows from wrong answers; evidence begins anew"),
+    (("drift",), "which numbers of users' requests and answers are watched; what is usual is learned anew"),
     (("batch",), "the queue and its workers on spot"),
     (("quota",), "the namespace's quota and the gateway's limits, at once"),
     (("quota", "monthly_budget"), "the budget alarm"),

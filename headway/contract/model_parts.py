@@ -13,6 +13,7 @@ from headway.contract.batch import Batch
 from headway.contract.batching import Batching
 from headway.contract.data import Data
 from headway.contract.degradation import Degradation
+from headway.contract.drift import Drift
 from headway.contract.envelope import Envelope
 from headway.contract.evaluation import Evaluation
 from headway.contract.health import Health
@@ -68,6 +69,8 @@ class ModelParts(Part):
     """Who is alerted, and how much is traced."""
     evaluation: Evaluation | None = None
     """What the serving version is asked after its promotion; it is not evaluated when left out."""
+    drift: Drift | None = None
+    """What of users' requests and answers is watched for drift; nothing when left out."""
     batch: Batch | None = None
     """The batch variant on spot; nothing of it exists when left out."""
 

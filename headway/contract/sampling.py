@@ -86,5 +86,26 @@ def samples(lines: Iterable[str]) -> Iterator[Sample]:
             continue
 
 
+def part_at(body: Any, pointer: str) -> Any:
+    """The part of a body that a JSON Pointer (RFC 6901) names. Raises LookupError where there is none."""
+    for raw in pointer.split("/")[1:]:
+        step = raw.replace("~1", "/").replace("~0", "~")
+        try:
+            body = body[int(step)] if isinstance(body, list) else body[step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            raise LookupError(pointer) from None
+    return body
+
+
+def flat_numbers(value: Any) -> list[float] | None:
+    """All numbers of a nested list, in order; None where something in it is no number."""
+    if isinstance(value, list):
+        parts = [flat_numbers(element) for element in value]
+        return None if any(part is None for part in parts) else [number for part in parts for number in part or ()]
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    return [float(value)]
+
+
 def _document(value: Any) -> Mapping[str, Any] | None:
     return value if isinstance(value, dict) else None

@@ -97,6 +97,13 @@ class ServicePlace:
 
         return Ledger(self.store, evaluation_chain(self.chain), self.environment, self.actor, lambda: datetime.now(UTC))
 
+    def drifts(self) -> "Ledger":
+        """The chain of the numbers that are watched for drift."""
+        from headway.ledger.chain import Ledger
+        from headway.release.evaluation.watched import drift_chain
+
+        return Ledger(self.store, drift_chain(self.chain), self.environment, self.actor, lambda: datetime.now(UTC))
+
     @property
     def runner(self) -> "StackRunner":
         return self.port.stacks

@@ -7,7 +7,7 @@ only when every part is valid by itself.
 from collections.abc import Callable, Iterator
 
 from headway.contract.model_parts import ModelParts
-from headway.contract.rules import evaluating, files, hardware, measuring, requests, serving
+from headway.contract.rules import drifting, evaluating, files, hardware, measuring, requests, serving
 from headway.problem import Problem
 
 
@@ -36,4 +36,5 @@ _RULES: tuple[Callable[[ModelParts], Iterator[Problem]], ...] = (
     serving.batch_is_asked_by_http,
     evaluating.labelled_requests_can_be_asked,
     evaluating.labelled_requests_have_room,
+    drifting.watched_numbers_are_kept,
 )

@@ -12,14 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headway.contract.health import Cosine, Exact, Golden, Near, Top
-from headway.contract.sampling import Sample
+from headway.contract.sampling import Sample, flat_numbers, part_at
 
 OK = 200
 _EXAMPLES = 3
-
-
-class _Nothing(Exception):  # noqa: N818  no defect: this answer has no such part
-    """There is nothing to compare at the path."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +50,9 @@ def paired(samples: Iterable[Sample], stable: Iterable[str], canary: str, how: G
         if user.status != OK or copy.status != OK:
             continue
         try:
-            expected = _at(user.response, how.answer)
+            expected = part_at(user.response, how.answer)
             why = difference(expected, copy.response, how)
-        except _Nothing:
+        except LookupError:
             continue
         compared += 1
         if why:
@@ -65,17 +61,17 @@ def paired(samples: Iterable[Sample], stable: Iterable[str], canary: str, how: G
 
 
 def difference(expected: Any, copy: Mapping[str, Any] | None, how: Golden) -> str:
-    """Why the copy's answer is another than `expected`, in words; empty where it is not. Raises _Nothing where
+    """Why the copy's answer is another than `expected`, in words; empty where it is not. Raises LookupError where
     `expected` cannot be compared."""
     try:
-        found = _at(copy, how.answer)
-    except _Nothing:
+        found = part_at(copy, how.answer)
+    except LookupError:
         return f"the copy's answer has nothing at {how.answer}"
     if isinstance(how.expect, Exact):
         return "" if found == expected and isinstance(found, bool) is isinstance(expected, bool) else "the values differ"
-    wanted, got = _numbers(expected), _numbers(found)
+    wanted, got = flat_numbers(expected), flat_numbers(found)
     if not wanted or not all(map(math.isfinite, wanted)):
-        raise _Nothing
+        raise LookupError(how.answer)
     if got is None or len(got) != len(wanted):
         return f"the user's answer holds {len(wanted)} numbers, the copy's {'what is none' if got is None else len(got)}"
     if not all(map(math.isfinite, got)):
@@ -92,25 +88,4 @@ def difference(expected: Any, copy: Mapping[str, Any] | None, how: Golden) -> st
             similarity = sum(a * b for a, b in zip(got, wanted, strict=True)) / lengths if lengths else 0.0
             return "" if similarity >= least else f"their cosine similarity is {similarity:.6f}"
         case _:
-            raise _Nothing
-
-
-def _at(answer: Any, pointer: str) -> Any:
-    """The part of `answer` that a JSON Pointer (RFC 6901) names."""
-    for raw in pointer.split("/")[1:]:
-        step = raw.replace("~1", "/").replace("~0", "~")
-        try:
-            answer = answer[int(step)] if isinstance(answer, list) else answer[step]
-        except (KeyError, IndexError, TypeError, ValueError):
-            raise _Nothing from None
-    return answer
-
-
-def _numbers(value: Any) -> list[float] | None:
-    """All numbers of a nested list, in order; None where something in it is no number."""
-    if isinstance(value, list):
-        parts = [_numbers(element) for element in value]
-        return None if any(part is None for part in parts) else [number for part in parts for number in part or ()]
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return None
-    return [float(value)]
+            raise LookupError(how.answer)

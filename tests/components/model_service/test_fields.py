@@ -26,6 +26,7 @@ from tests.components.contracts import CHAT, DEFECTS, MODELS, POOLS, SURROUNDING
 MODEL_ELSEWHERE = {
     "artifact.files.size": "the fetcher checks it; a test of its own below, for it also sizes volumes",
     "batch.pool": "chooses the pool of the workers",
+    "drift": "`headway drift` reads it from the checkout",
     "envelope.gpu[SharedGpu].share": "chooses the pool, whose nodes share their GPUs this way",
     "evaluation": "`headway evaluate` reads it from the checkout",
     "health.engine_start": "start-up arithmetic refuses a budget that cannot hold it",

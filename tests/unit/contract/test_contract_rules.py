@@ -39,6 +39,18 @@ SYSTEM_POOL: dict[str, Any] = {
 SPLIT = {"share": "20%", "duration": "14d", "user_claim": "sub", "experiment": "tone"}
 FILE = {"path": "x/1/model.onnx", "sha256": "ab" * 32, "size": "1B"}
 COPIED = changed(DEFECTS, {"rollout/mirror": {"share": "100%", "differ": "5%"}, "data/log_fields": ["response.outputs"]})
+DRIFTING = changed(
+    DEFECTS,
+    {
+        "drift": {
+            "numbers": [
+                {"name": "words", "of": "request", "at": "/inputs/0/data", "take": "length"},
+                {"name": "label", "of": "response", "at": "/outputs/0/data", "take": "place"},
+            ]
+        },
+        "data/log_fields": ["request.inputs", "response.outputs"],
+    },
+)
 COPIED_CHAT = changed(CHAT, {"rollout/mirror": {"share": "10%"}})
 ABSOLUTE = changed(DEFECTS, {"artifact/uri": "s3://models/vision/defects/2026.11.2/"})
 BATCH = {
@@ -242,6 +254,11 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("round-within-its-time", EMBEDDINGS, {"evaluation/every": "1m", "evaluation/requests": 76}, "evaluation.every"),
     ("slice-named-once", EMBEDDINGS, {"evaluation/slices/1": {"name": "part-numbers", "wrong": "5%"}}, "evaluation.slices"),
     ("slice-is-a-part", EMBEDDINGS, {"evaluation/slices/0/name": "all"}, "evaluation.slices"),
+    ("watched-number-is-kept", DRIFTING, {"drift/numbers/0/at": "/parameters/x"}, "drift.numbers[0].at"),
+    ("watched-number-is-kept", DRIFTING, {"data/sample": "0%"}, "drift.numbers[1].at"),
+    ("samples-outlive-the-reference", DRIFTING, {"data/retention": "1d"}, "data.retention"),
+    ("watched-number-named-once", DRIFTING, {"drift/numbers/1/name": "words"}, "drift.numbers"),
+    ("reference-holds-the-rhythm", DRIFTING, {"drift/rhythm": "week"}, "drift.reference"),
     ("golden-named-once", DEFECTS, {"health/golden/1/name": "scratch"}, "health.golden"),
     ("golden-has-one-request", DEFECTS, {"health/golden/0/request": {}}, "health.golden[0].request"),
     ("golden-has-one-request", DEFECTS, {"health/golden/0/file": GONE}, "health.golden[0].request"),

@@ -1,0 +1,224 @@
+"""How the watched numbers of a serving version stand, as its own chain of events says. Pure.
+
+The chain lies beside that of the releases (`<tenant>/<model>/drift`). Events hold no values: the reference cuts what is usual into at most 32
+cells of equally many values, and of each later value only its cell is kept, one letter. What cuts is not compared: every fourth value of the
+reference cuts, the others are its first values, so that all that are compared are exchangeable. Evidence is made again from the cells, and a
+version that serves again goes on where it was.
+"""
+
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum, unique
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.contract.drift import Drift, NumberOf, Rhythm, WatchedNumber
+from headway.contract.sampling import Sample, flat_numbers, part_at
+from headway.ledger.events import Event, unreadable
+from headway.release.evaluation.drift import DriftEvidence, drift_begun, drift_observed
+from headway.release.evaluation.lifelong import FALSE_ALARM
+
+Counted = NDArray[np.int64]
+
+LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUV"
+"""Cells, from the smallest values to the largest."""
+CUTS = 4
+"""Each such value of the reference cuts."""
+FEWEST = 100
+"""Values of the reference with which a number is compared."""
+_COMPARED_FROM = 20
+"""Earlier values of the same hour; before, a value only joins them."""
+_LATEST = 200
+"""Values that say what a number is now."""
+
+
+def drift_chain(chain: str) -> str:
+    """The chain of the watched numbers of a service whose releases are in `chain`."""
+    return f"{chain}/drift"
+
+
+@unique
+class DriftEvent(StrEnum):
+    """Kinds of events of the chain."""
+
+    REFERENCE = "reference-taken"
+    COUNTED = "values-counted"
+    DRIFTED = "drift-proven"
+    """Means a person is told; nothing is read any more."""
+    ANEW = "watched-anew"
+    """Means a person calls usual what comes from then on."""
+
+
+def number_of(sample: Sample, watched: WatchedNumber) -> float | None:
+    """The watched number of a sample; None where it has none."""
+    body = sample.request if watched.of == "request" else sample.response
+    try:
+        found = part_at(body, watched.at)
+    except LookupError:
+        return None
+    if watched.take is NumberOf.LENGTH and isinstance(found, str):
+        return float(len(found))
+    numbers = [float(found)] if isinstance(found, bool) else flat_numbers(found)
+    if not numbers or not all(map(math.isfinite, numbers)):
+        return None
+    match watched.take:
+        case NumberOf.NUMBER:
+            return numbers[0] if len(numbers) == 1 else None
+        case NumberOf.LENGTH:
+            return float(len(numbers))
+        case NumberOf.MEAN:
+            return math.fsum(numbers) / len(numbers)
+        case NumberOf.LARGEST:
+            return max(numbers)
+        case NumberOf.PLACE:
+            return float(numbers.index(max(numbers)))
+
+
+def cut(values: Sequence[float]) -> tuple[float, ...]:
+    """Edges between cells of about equally many of these values, rounded to four digits; a value on an edge lies above it."""
+    found = np.quantile(values, np.arange(1, len(LETTERS)) / len(LETTERS), method="inverted_cdf")
+    return tuple(sorted({float(f"{edge:.4g}") for edge in found}))
+
+
+def celled(values: Iterable[float], edges: Sequence[float]) -> str:
+    """The letter of each value's cell."""
+    return "".join(LETTERS[int(np.searchsorted(edges, value, side="right"))] for value in values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NumberStanding:
+    """One number. `earlier`: how many values lay in each cell, by hour; `latest`: cells of the newest values, oldest first."""
+
+    edges: tuple[float, ...]
+    earlier: Mapping[int, Counted] = field(default_factory=dict[int, Counted])
+    evidence: DriftEvidence = field(default_factory=drift_begun)
+    usual: Counted = field(default_factory=lambda: np.zeros(len(LETTERS), dtype=np.int64))
+    """Of the reference."""
+    latest: str = ""
+    seen: int = 0
+    """Values after the reference."""
+
+    def learned(self, hour: int, cells: str) -> "NumberStanding":
+        """With values of the reference."""
+        counts = np.bincount([LETTERS.index(cell) for cell in cells], minlength=len(LETTERS))
+        return replace(self, earlier={**self.earlier, hour: self._of(hour) + counts}, usual=self.usual + counts)
+
+    def after(self, hour: int, cells: str, chance: Random) -> "NumberStanding":
+        """With later values, each compared with those of its hour before it; `chance` decides among equal ones."""
+        counts, evidence = self._of(hour).copy(), self.evidence
+        for letter in cells:
+            cell, all_earlier, tie = LETTERS.index(letter), int(counts.sum()), chance.random()
+            if all_earlier >= _COMPARED_FROM:
+                p = (counts[cell + 1 :].sum() + tie * (counts[cell] + 1)) / (all_earlier + 1)
+                evidence = drift_observed(evidence, p)
+            counts[cell] += 1
+        latest = (self.latest + cells)[-_LATEST:]
+        return replace(self, earlier={**self.earlier, hour: counts}, evidence=evidence, latest=latest, seen=self.seen + len(cells))
+
+    @property
+    def medians(self) -> tuple[float, float]:
+        """About what half of the reference, and half of the newest values, lay below."""
+        now = np.bincount([LETTERS.index(cell) for cell in self.latest], minlength=len(LETTERS))
+        return self._median(self.usual), self._median(now)
+
+    def _median(self, counts: Counted) -> float:
+        cell = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2, side="left"))
+        return self.edges[min(cell, len(self.edges) - 1)]
+
+    def _of(self, hour: int) -> Counted:
+        return self.earlier.get(hour, np.zeros(len(LETTERS), dtype=np.int64))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriftStanding:
+    """One version, by what is watched of it."""
+
+    release: str
+    watched: str
+    numbers: Mapping[str, NumberStanding] = field(default_factory=dict[str, NumberStanding])
+    """Empty before the reference was taken."""
+    until: float = 0.0
+    """Up to when samples were read, in Unix seconds."""
+    since: float = 0.0
+    """From when on a person called values usual; 0 where nobody did."""
+    found: str = ""
+    """What drifted, once it was written down."""
+
+    @property
+    def value(self) -> float:
+        """The e-value of all numbers at one budget: their mean, however they depend on one another."""
+        return float(np.mean([each.evidence.value for each in self.numbers.values()])) if self.numbers else 1.0
+
+    @property
+    def proven(self) -> str:
+        """What is proven by the values so far, in words; empty where nothing is."""
+        if self.value < 1 / FALSE_ALARM:
+            return ""
+        name, most = max(self.numbers.items(), key=lambda each: float(each[1].evidence.value))
+        usual, now = most.medians
+        return f"{name} drifted: half of it lay below about {usual:g}, and of the last {len(most.latest)} values below about {now:g}"
+
+
+@dataclass(frozen=True)
+class DriftHistory:
+    """Every version that was ever watched, by release and by what was watched."""
+
+    standings: Mapping[tuple[str, str], DriftStanding] = field(default_factory=dict[tuple[str, str], DriftStanding])
+
+    def of(self, release: str, drift: Drift) -> DriftStanding:
+        """How it stands; as one that was never watched where it was not."""
+        key = (release, watched_key(drift))
+        return self.standings.get(key) or DriftStanding(release=release, watched=key[1])
+
+
+def watched_key(drift: Drift) -> str:
+    """What is watched, as a digest: another number or reference begins anew."""
+    return hashlib.sha256(json.dumps(drift.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def watched(events: Iterable[Event], start: DriftHistory | None = None) -> DriftHistory:
+    """Everything that the chain says, after `events`, which follow those that `start` has seen. Raises UserError for an event of a newer
+    Headway."""
+    standings = dict(start.standings) if start else {}
+    for event in events:
+        try:
+            key = (str(event.body["release"]), str(event.body["watched"]))
+            standings[key] = _after(standings.get(key) or DriftStanding(release=key[0], watched=key[1]), event)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise unreadable(event) from None
+    return DriftHistory(standings)
+
+
+def _after(before: DriftStanding, event: Event) -> DriftStanding:
+    body: Mapping[str, Any] = event.body
+    match event.kind:
+        case DriftEvent.REFERENCE | DriftEvent.COUNTED:
+            rhythm, chance = Rhythm(body["rhythm"]), Random(int(body["seed"]))  # noqa: S311  decides among equal values
+            numbers = dict(before.numbers)
+            if event.kind == DriftEvent.REFERENCE:
+                numbers = {name: NumberStanding(edges=tuple(edges)) for name, edges in body["edges"].items()}
+            for window in body["windows"]:
+                hour = hour_of(float(window["start"]), rhythm)
+                for name, cells in window["cells"].items():
+                    one = numbers[name]
+                    numbers[name] = one.learned(hour, cells) if event.kind == DriftEvent.REFERENCE else one.after(hour, cells, chance)
+            return replace(before, numbers=numbers, until=float(body["until"]))
+        case DriftEvent.DRIFTED:
+            return replace(before, found=str(body["reason"]))
+        case DriftEvent.ANEW:
+            return DriftStanding(release=before.release, watched=before.watched, since=float(body["since"]))
+        case _:
+            raise ValueError(event.kind)
+
+
+def hour_of(moment: float, rhythm: Rhythm) -> int:
+    """Which hour of its rhythm a time (Unix seconds) belongs to, in UTC."""
+    time = datetime.fromtimestamp(moment, tz=UTC)
+    return {Rhythm.NONE: 0, Rhythm.DAY: time.hour, Rhythm.WEEK: time.weekday() * 24 + time.hour}[rhythm]

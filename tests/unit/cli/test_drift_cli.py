@@ -1,0 +1,163 @@
+"""`headway drift`: one line or one object a look, its exit code, and whose samples it reads."""
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from headway.cli import drift as command_of_drift
+from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
+from headway.contract.sampling import Sample
+from headway.contract.units import Duration
+from headway.environment.port import OutOfReachError
+from headway.environment.request_samples import UnreadableSamplesError
+from headway.problem import Exit, UserError
+from headway.release import notify
+from headway.release.evaluator.drift_watch import DriftWatch
+from headway.release.service_place import ServicePlace
+from tests.drift_world import Users
+from tests.unit.release_kill import Shelf
+from tests.unit.release_world import CHAIN, Scene
+
+PROJECT = Path(__file__).parents[3]
+Command = Callable[..., Result]
+
+
+@pytest.fixture(scope="module")
+def contract() -> Model:
+    (found,) = load_tenant(PROJECT / "tenants" / "vision").contracts
+    model = next(model for model in found.models if model.name == "defects")
+    return model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
+
+
+@pytest.fixture
+def users(contract: Model, monkeypatch: pytest.MonkeyPatch) -> Users:
+    """A service in memory in place of every environment's."""
+    made = Users(Scene.of(Shelf(), contract, mirror=None, weights=["10%"]))
+
+    def watch_of(looking: Any, here: Any) -> DriftWatch:
+        return made.watch()
+
+    monkeypatch.setattr(command_of_drift.DriftLooking, "watch_of", watch_of)
+    return made
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
+    app = typer.Typer()
+    app.command()(command_of_drift.drift)
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words, "-e", "sandbox", "--project", str(PROJECT)])
+
+    return run
+
+
+def drifted(users: Users) -> None:
+    """Requests became longer, and nobody has looked since."""
+    users.looks(1)
+    onset = users.scene.world.clock.timestamp()
+    users.words = lambda at: 200.0 if at > onset else 100.0
+    users.scene.world.clock += timedelta(hours=2)
+
+
+def test_a_look_is_told_in_one_line(users: Users, command: Command) -> None:
+    answer = command(CHAIN)
+    assert answer.exit_code == Exit.OK
+    assert answer.stdout == f"{CHAIN}: nothing drifted: 0 numbers of {users.scene.stable}, evidence 1 of 100.\n"
+
+
+def test_drift_ends_with_1_and_tells_whoever_is_to_be_told_once(users: Users, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Hook:
+        def __init__(self, url: str, chain: str) -> None:
+            pass
+
+        def post(self, document: Any, text: str) -> None:
+            told.append(text)
+
+        def close(self) -> str:
+            return ""
+
+    monkeypatch.setattr(notify, "Webhook", Hook)
+    drifted(users)
+    words = (CHAIN, "--notify", "https://hook.example.com/x")
+    answers = [command(*words), command(*words)]
+    assert [answer.exit_code for answer in answers] == [Exit.REFUSED, Exit.REFUSED]
+    assert "Words drifted: half of it lay below about " in answers[1].stdout
+    assert len(told) == 1
+
+
+def test_for_programs_a_look_is_one_object(users: Users, command: Command) -> None:
+    drifted(users)
+    found = json.loads(command(CHAIN, "-o", "json").stdout)
+    assert (found["service"], found["look"], found["release"]) == (CHAIN, "drift proven", users.scene.stable)
+    assert set(found["numbers"]) == {"words", "score"}
+    assert found["evidence"] >= 100
+    assert found["drift"].startswith("words drifted")
+
+
+def test_anew_learns_from_now_on_and_keeps_why(users: Users, command: Command) -> None:
+    drifted(users)
+    assert command(CHAIN).exit_code == Exit.REFUSED
+    answer = command(CHAIN, "--anew", "a new customer")
+    assert (answer.exit_code, "is known in" in answer.stdout) == (Exit.OK, True)
+    assert users.rounds().read()[-1].body["reason"] == "a new customer"
+
+
+@pytest.mark.parametrize("words", [("--anew", "why"), (CHAIN, "--anew", "why", "--watch")])
+def test_anew_is_for_one_service_and_not_for_the_loop(users: Users, command: Command, words: tuple[str, ...]) -> None:
+    refused = command(*words)
+    assert isinstance(refused.exception, UserError)
+    assert refused.exception.exit == Exit.USAGE
+
+
+def test_without_a_name_each_service_that_is_watched_has_its_look(users: Users, command: Command) -> None:
+    assert command().stdout.startswith(f"{CHAIN}: nothing drifted")
+
+
+def test_samples_that_cannot_be_read_are_said_with_a_remedy(users: Users, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(*_: Any) -> Any:
+        raise UnreadableSamplesError("bucket refuses: AccessDenied")
+
+    monkeypatch.setattr(users, "samples", read)
+    refused = command(CHAIN)
+    assert isinstance(refused.exception, UserError)
+    assert refused.exception.exit == Exit.ENVIRONMENT
+    assert "AccessDenied" in refused.exception.fact
+    assert command().exit_code == Exit.ENVIRONMENT
+
+
+def test_a_contract_that_watches_nothing_is_refused(command: Command) -> None:
+    refused = command("vision/embeddings")
+    assert isinstance(refused.exception, UserError)
+    assert "does not say what is watched for drift" in refused.exception.fact
+
+
+def test_only_answers_of_the_serving_release_to_users_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one(name: str, workload: str, *, mirrored: bool = False) -> Sample:
+        bodies: dict[str, Any] = {"request": None, "response": None}
+        return Sample(request_id=name, workload=workload, time="2026-11-25T10:00:00Z", mirrored=mirrored, status=200, **bodies)
+
+    kept = [one("a", "defects-r1"), one("b", "defects-r2"), one("c", "defects-r1", mirrored=True)]
+    port = SimpleNamespace(request_samples=lambda *_: SimpleNamespace(late_seconds=0.0, read=lambda start, end: kept))
+    cluster = SimpleNamespace(route=lambda: SimpleNamespace(hosts={"r1": "defects-r1"}))
+    here = ServicePlace(project=PROJECT, environment="sandbox", tenant="vision", model="defects")
+    monkeypatch.setattr(ServicePlace, "port", port)
+    monkeypatch.setattr(ServicePlace, "cluster", cluster)
+    monkeypatch.setattr(ServicePlace, "drifts", lambda _: None)
+    monkeypatch.setattr(ServicePlace, "ledger", lambda _: None)
+    watch = command_of_drift.DriftLooking((here,), output=command_of_drift.Output.TEXT, notify=None).watch_of(here)
+    assert [sample.request_id for sample in watch.read("r1", 0.0, 1.0)] == ["a"]
+    with pytest.raises(OutOfReachError, match="does not name r9"):
+        watch.read("r9", 0.0, 1.0)
