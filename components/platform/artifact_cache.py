@@ -144,7 +144,7 @@ def _pod(image: str, region: str, store: NodeCache) -> dict[str, Any]:
             *(ARTIFACT_CACHE_COMMAND, "--in-cluster", "--pool", store.pool.name, "--folder", _STORE, "--room", str(int(store.room))),
             *("--serve", f"0.0.0.0:{ARTIFACT_CACHE_PORT}", "--metrics", str(METRICS_PORT)),
         ],
-        "env": [{"name": "AWS_REGION", "value": region}, {"name": "TMPDIR", "value": loops.SCRATCH}],
+        "env": [{"name": "AWS_DEFAULT_REGION", "value": region}, {"name": "TMPDIR", "value": loops.SCRATCH}],
         "ports": [
             {"name": METRICS, "containerPort": METRICS_PORT, "protocol": "TCP"},
             {"name": _PORT, "containerPort": ARTIFACT_CACHE_PORT, "protocol": "TCP"},

@@ -140,7 +140,7 @@ def _container(image: str, region: str) -> dict[str, Any]:
     return {
         "image": image,
         "args": ["nodes", "watch", "--replace", "--serve", f"0.0.0.0:{PORT}"],
-        "env": [{"name": "AWS_REGION", "value": region}],
+        "env": [{"name": "AWS_DEFAULT_REGION", "value": region}],
         "ports": [{"name": PORT_NAME, "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}},
         "livenessProbe": {**probe, "failureThreshold": 3},

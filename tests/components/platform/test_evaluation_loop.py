@@ -4,7 +4,6 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-import boto3
 import pytest
 from typer.testing import CliRunner
 
@@ -51,17 +50,6 @@ def test_the_loops_container_is_started_as_the_command_allows() -> None:
     (file,) = [each for each in container["args"] if each.endswith(".json")]
     assert file.rpartition("/")[0] in mounts
     assert container["args"][-1].endswith(f":{container['ports'][0]['containerPort']}")
-
-
-def test_its_client_of_s3_asks_the_environments_region(monkeypatch: pytest.MonkeyPatch) -> None:
-    (container,) = bodies()["loop"]["spec"]["template"]["spec"]["containers"]
-    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(name, raising=False)
-    for each in container["env"]:
-        monkeypatch.setenv(each["name"], each["value"])
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    session: Any = boto3.Session()
-    assert session.region_name == "us-west-2"
 
 
 def test_other_contracts_are_other_pods_for_the_loop_reads_its_file_once() -> None:
