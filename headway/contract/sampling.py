@@ -98,13 +98,16 @@ def part_at(body: Any, pointer: str) -> Any:
 
 
 def flat_numbers(value: Any) -> list[float] | None:
-    """All numbers of a nested list, in order; None where something in it is no number."""
+    """All numbers of a nested list, in order; None where something in it is no number, or larger than any."""
     if isinstance(value, list):
         parts = [flat_numbers(element) for element in value]
         return None if any(part is None for part in parts) else [number for part in parts for number in part or ()]
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
-    return [float(value)]
+    try:
+        return [float(value)]
+    except OverflowError:
+        return None
 
 
 def _document(value: Any) -> Mapping[str, Any] | None:

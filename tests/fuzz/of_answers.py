@@ -12,6 +12,8 @@ import requests
 import requests.adapters
 import urllib3
 
+from headway.contract.drift import NumberOf, WatchedNumber
+from headway.contract.sampling import samples
 from headway.environment import loki
 from headway.environment.container_logs import LogQuery
 from headway.environment.port import OutOfReachError
@@ -20,6 +22,7 @@ from headway.model_registry import mlflow
 from headway.problem import UserError
 from headway.release.driver import golden_answers, labelled
 from headway.release.evaluation.holdout import labelled_requests
+from headway.release.evaluation.watched import number_of
 from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
 from headway.release.evidence.reader import PrometheusEvidence
 from headway.release.evidence.reading import ArmNames, JudgedService, TickWindow
@@ -112,6 +115,16 @@ def _kept(data: bytes) -> None:
 def _registered(data: bytes) -> None:
     with mock.patch.object(mlflow, "asked", lambda *_: _Body(data)):
         mlflow.MlflowRegistry("https://mlflow.example").find("defects", "1")
+
+
+def _numbers(data: bytes) -> None:
+    """Every number that a contract could watch in what a user sent or got."""
+    for sample in samples(data.decode(errors="replace").splitlines()):
+        for of, body in (("request", sample.request), ("response", sample.response)):
+            for field in body or {}:
+                for take in NumberOf:
+                    at = f"/{field.replace('~', '~0').replace('/', '~1')}"
+                    number_of(sample, WatchedNumber.model_construct(name="n", of=of, at=at, take=take))
 
 
 def _golden(data: bytes) -> None:
@@ -235,6 +248,15 @@ PARSERS = (
         read=_kept,
         refuses=(UnreadableSamplesError,),
         seeds=(json.dumps(_SAMPLE).encode(), gzip.compress(json.dumps(_SAMPLE).encode(), mtime=0)),
+    ),
+    FuzzedParser(
+        name="watched-numbers",
+        rooms=("headway/release/evaluation/watched.py", "headway/contract/sampling.py"),
+        read=_numbers,
+        seeds=texts(
+            {**_SAMPLE, "request": {"n": 3, "text": "three", "list": [[0.5, 1], [2, 10**400]]}},
+            {**_SAMPLE, "response": {"n": True, "list": [10**400]}},
+        ),
     ),
     FuzzedParser(
         name="mlflow-answer", rooms=("headway/model_registry/mlflow.py",), read=_registered, refuses=(UserError,), seeds=texts(_VERSION)

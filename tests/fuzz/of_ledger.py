@@ -12,6 +12,7 @@ from headway.ledger.serving import released, serves
 from headway.ledger.store import StoredObject
 from headway.problem import UserError
 from headway.release.driver.rollout_state import fold
+from headway.release.evaluation.watched import watched
 from headway.verify import attestation
 from tests.contract_samples import DEFECTS
 from tests.fuzz.parser import FuzzedParser, document, texts
@@ -54,6 +55,12 @@ def _served(data: bytes) -> None:
     serves(_said(data))
 
 
+def _drifted(data: bytes) -> None:
+    for standing in watched(_said(data)).standings.values():
+        assert standing.value >= 0.0
+        assert isinstance(standing.proven, str)
+
+
 def _leased(data: bytes) -> None:
     term = lease.LeaseTerm()
     for event in _said(data):
@@ -79,6 +86,13 @@ def _lines(*kinds: str) -> bytes:
 
 _ATTESTED = attestation.document(environment="prod", actor="a", commit="", began=TIME, ended=TIME, versions={}, results=())
 _LEASE = {"kind": "lease", "body": {"holder": "a", "until": "2026-11-21T12:01:00.000Z"}}
+_WINDOWS = [{"start": 1_763_726_400.0, "cells": {"size": "0123ABV"}}]
+_WATCHED = {"release": "r1", "watched": "0" * 16, "rhythm": "day", "seed": 7, "until": 1_763_730_000.0}
+_EDGES = {"size": [float(edge) for edge in range(31)]}
+_REFERENCE = {"kind": "reference-taken", "body": {**_WATCHED, "edges": _EDGES, "windows": _WINDOWS}}
+_COUNTED = {"kind": "values-counted", "body": {**_WATCHED, "windows": _WINDOWS}}
+_NEVER = {"kind": "values-counted", "body": {**_WATCHED, "windows": [{"start": 1e300, "cells": {"size": "0"}}]}}
+_UNCUT = {"kind": "reference-taken", "body": {**_WATCHED, "edges": {"size": []}, "windows": _WINDOWS}}
 _RECORD = {"holder": "a", "number": 1, "seconds": 60.0, "renewed": TIME, "count": 1}
 
 PARSERS = (
@@ -104,6 +118,13 @@ PARSERS = (
         read=_served,
         refuses=(UserError,),
         seeds=(_lines("adopted", "started", "intended", "ended"),),
+    ),
+    FuzzedParser(
+        name="ledger-drift",
+        rooms=("headway/release/evaluation/watched.py",),
+        read=_drifted,
+        refuses=(UserError,),
+        seeds=tuple(b"\n".join(texts(*each)) for each in ((_REFERENCE, _COUNTED), (_REFERENCE, _NEVER), (_UNCUT, _COUNTED))),
     ),
     FuzzedParser(
         name="ledger-lease",

@@ -27,6 +27,7 @@ READING = {
 """Functions that read a text of somebody else's."""
 TRUSTED = {
     "components/access/component.py": "its own document, made one line above",
+    "components/mirror.py": "a file of the checkout",
     "components/nodes/gpu_pool.py": "a value that the settings of the stack have checked",
     "components/observability/panels.py": "the panel that it has just drawn",
     "headway/bounded_json.py": "is what the others read by",
@@ -39,6 +40,9 @@ TRUSTED = {
     "headway/environment/handover.py": "parameters that the layers' own program writes",
     "headway/ledger/chain.py": "its own canonical text",
     "headway/release/driver/driver.py": "times of events, which `ledger-event` has read",
+    "headway/registry_mirror/pinning.py": "a file of the checkout",
+    "headway/release/evaluator/drift_watch.py": "times of events and samples, which `ledger-event` and `kept-requests` have read",
+    "headway/release/evaluator/in_cluster.py": "a file that the platform layer writes",
     "headway/release/report/page.py": "times of events, which `ledger-event` has read",
     "headway/release/report/picture.py": "times of events, which `ledger-event` has read",
     "headway/release/evaluator/evaluator.py": "times of events, which `ledger-event` has read",

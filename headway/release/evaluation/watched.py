@@ -191,7 +191,7 @@ def watched(events: Iterable[Event], start: DriftHistory | None = None) -> Drift
         try:
             key = (str(event.body["release"]), str(event.body["watched"]))
             standings[key] = _after(standings.get(key) or DriftStanding(release=key[0], watched=key[1]), event)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
             raise unreadable(event) from None
     return DriftHistory(standings)
 
@@ -203,7 +203,7 @@ def _after(before: DriftStanding, event: Event) -> DriftStanding:
             rhythm, chance = Rhythm(body["rhythm"]), Random(int(body["seed"]))  # noqa: S311  decides among equal values
             numbers = dict(before.numbers)
             if event.kind == DriftEvent.REFERENCE:
-                numbers = {name: NumberStanding(edges=tuple(edges)) for name, edges in body["edges"].items()}
+                numbers = {name: NumberStanding(edges=_edges(edges)) for name, edges in body["edges"].items()}
             for window in body["windows"]:
                 hour = hour_of(float(window["start"]), rhythm)
                 for name, cells in window["cells"].items():
@@ -216,6 +216,13 @@ def _after(before: DriftStanding, event: Event) -> DriftStanding:
             return DriftStanding(release=before.release, watched=before.watched, since=float(body["since"]))
         case _:
             raise ValueError(event.kind)
+
+
+def _edges(found: Sequence[Any]) -> tuple[float, ...]:
+    edges = tuple(float(edge) for edge in found)
+    if not 0 < len(edges) < len(LETTERS) or list(edges) != sorted(edges):
+        raise ValueError("edges")
+    return edges
 
 
 def hour_of(moment: float, rhythm: Rhythm) -> int:

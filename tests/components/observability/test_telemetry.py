@@ -72,7 +72,7 @@ def test_the_sandbox_writes_samples_as_the_mesh_does() -> None:
 
 @pytest.mark.parametrize("fields", [{"log_fields": []}, {"sample": "0%"}])
 def test_without_consent_no_proxy_keeps_anything(fields: dict[str, Any]) -> None:
-    model = changed(DEFECTS, batch=None, **{f"data__{key}": value for key, value in fields.items()})
+    model = changed(DEFECTS, batch=None, drift=None, **{f"data__{key}": value for key, value in fields.items()})
     assert "accessLogging" not in observing.telemetry("vision", model)["spec"]
     assert "headway.sample" not in json.dumps(routing.guard("vision", model))
 

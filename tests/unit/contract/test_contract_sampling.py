@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway.contract.sampling import samples
+from headway.contract.sampling import flat_numbers, samples
 
 GOOD = '{"request_id":"a","workload":"w","time":"t","mirrored":false,"status":200}'
 
@@ -22,3 +22,8 @@ GOOD = '{"request_id":"a","workload":"w","time":"t","mirrored":false,"status":20
 )
 def test_an_odd_line_is_left_out_and_hides_no_other(odd: str) -> None:
     assert [each.status for each in samples([odd, GOOD])] == [200]
+
+
+@pytest.mark.parametrize(("value", "numbers"), [([1, [2.5]], [1.0, 2.5]), ([1, True], None), ([1, "2"], None), ([1, 10**400], None)])
+def test_numbers_of_a_list_are_all_numbers_that_can_be_compared_or_none(value: object, numbers: list[float] | None) -> None:
+    assert flat_numbers(value) == numbers

@@ -10,7 +10,7 @@ from headway.contract.drift import Drift, NumberOf
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "evaluation.md"
 
 
-def test_the_page_shows_a_drift_that_a_contract_may_have_and_names_every_way_to_take_a_number():
+def test_the_page_shows_a_drift_of_a_contract_and_every_way_to_take_a_number():
     example = re.search(r"```yaml\n(drift:\n.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert example
     assert len(Drift.model_validate(yaml.safe_load(example[1])["drift"]).numbers) == 3

@@ -39,7 +39,7 @@ def now(users: Users) -> float:
     return users.scene.world.clock.timestamp()
 
 
-def test_what_is_usual_is_learned_of_the_last_hour_when_a_version_has_served_for_long(users: Users):
+def test_what_is_usual_is_learned_of_the_last_hour_that_a_version_served(users: Users):
     found = users.watch().look()
     assert (found.look, found.code) == (DriftLook.COUNTED, Exit.OK)
     assert set(found.standing.numbers) == {"words", "score"}
@@ -79,7 +79,7 @@ def test_nothing_is_said_of_users_who_stay_as_they_are(users: Users):
 
 
 @pytest.mark.parametrize("what", ["words", "score"])
-def test_what_users_send_and_what_they_get_is_found_to_have_drifted_and_told_once(users: Users, what: str):
+def test_drift_of_what_users_send_and_what_they_get_is_found_and_told_once(users: Users, what: str):
     onset = now(users) + 4 * 3600
     users.words = lambda at: 130.0 if what == "words" and at > onset else 100.0
     users.score = lambda at: 0.86 if what == "score" and at > onset else 0.9
