@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-KEPT = ("a97081ff902c", "5d5926b96a39", "9bc9b2278347")
+KEPT = ("a97081ff902c", "5d5926b96a39")
 """Versions, oldest first."""
 
 

@@ -72,7 +72,6 @@ def test_a_gate_decides_like_itself_and_its_predecessors_only():
 SOURCES = {
     "a97081ff902c": "b4658269d24a6e512c3ed0a78f0cc9c358b7bff418af0cce4653c4dd66fba974",
     "5d5926b96a39": "48dcdd7925794e12e3005008524b4b79211b8d97dc2297664393601985f1b3d0",
-    "9bc9b2278347": "9933be62a2fff4926a00a721576f2217ee8ecc9535f4295a796f69917dcc703f",
 }
 """SHA-256 of the sources of each kept gate, under the name that they had."""
 
