@@ -172,7 +172,7 @@ class DriftWatch:
     def _serving(self, service: ServiceState) -> str:
         if service.stable is None:
             raise UserError(
-                f"The ledger does not know what serves {self._rounds.chain}.",
+                f"The ledger does not know what serves {self._releases.chain}.",
                 "There is nothing to watch.",
                 "Deploy the tenant's stack first; what it deploys becomes the first release.",
                 Exit.REFUSED,

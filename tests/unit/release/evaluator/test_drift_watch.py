@@ -4,17 +4,18 @@ import itertools
 import math
 from datetime import timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.units import Duration
-from headway.ledger.chain import verify
-from headway.problem import Exit
+from headway.ledger.chain import Ledger, verify
+from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.release.evaluation.watched import drift_chain
-from headway.release.evaluator.drift_watch import DriftLook
+from headway.release.evaluator.drift_watch import DriftLook, DriftWatch
 from headway.release.evaluator.drift_words import said
 from tests.drift_world import LATE, Users, drift
 from tests.unit.release_kill import Shelf
@@ -122,6 +123,20 @@ def test_with_too_few_samples_nothing_is_watched_and_that_is_said(users: Users):
     assert (found.look, found.code, found.fewest) == (DriftLook.FEW, Exit.OK, ("words", 80))
     assert said(found).startswith("80 samples have words, and 134 are needed")
     assert users.rounds().read() == ()
+
+
+def test_a_service_that_the_ledger_does_not_know_is_named_as_people_know_it(users: Users):
+    watch = DriftWatch(
+        rounds=users.rounds(),
+        releases=Ledger(Shelf(), CHAIN, "sandbox", "ci", users.scene.world.now),
+        drift=users.contract,
+        read=users.samples,
+        late_seconds=LATE,
+        chance=Random(1),
+        now=users.scene.world.now,
+    )
+    with pytest.raises(UserError, match=f"what serves {CHAIN}\\."):
+        watch.look()
 
 
 def test_while_a_release_is_under_way_nothing_is_read(users: Users):
