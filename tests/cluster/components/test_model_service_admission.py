@@ -32,6 +32,8 @@ from tests.cluster.components.boundary_cases import (
     STAYS,
     TEMPLATES_OUT,
     Right,
+    deployment,
+    pod_spec,
 )
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, document, service
@@ -396,6 +398,36 @@ def test_a_pod_that_would_pass_for_the_proxy_is_refused(served: ControlPlane, ca
 @pytest.mark.parametrize("case", TEMPLATES_OUT)
 def test_a_deployment_whose_pods_would_step_out_of_the_mesh_is_refused(served: ControlPlane, case: str) -> None:
     assert "headway-templates-stay-in-the-mesh" in _said(served, TEMPLATES_OUT[case])
+
+
+@pytest.fixture(scope="module")
+def standing(served: ControlPlane) -> Iterator[dict[str, Any]]:
+    """A Deployment that stays in the mesh, without pods."""
+    body = deployment({}, pod_spec())
+    body = {**body, "metadata": {**body["metadata"], "name": "standing"}, "spec": {**body["spec"], "replicas": 0}}
+    apply(served, body)
+    yield body
+    served.resource(body).delete(name="standing", namespace=TENANT)
+
+
+@pytest.mark.parametrize("case", TEMPLATES_OUT)
+def test_a_deployment_is_not_changed_into_one_that_steps_out_either(served: ControlPlane, standing: dict[str, Any], case: str) -> None:
+    wanted = TEMPLATES_OUT[case]["spec"]["template"]
+    assert "headway-templates-stay-in-the-mesh" in _patched(served, standing, "/spec/template", wanted, query_params=[("dryRun", "All")])
+
+
+@pytest.mark.parametrize(("rule", "body"), list({rule: body for rule, _, body in REACHES}.items()), ids=lambda each: str(each)[:30])
+def test_a_name_that_the_server_makes_up_spares_nobody(served: ControlPlane, rule: str, body: dict[str, Any]) -> None:
+    metadata = {key: value for key, value in body["metadata"].items() if key != "name"}
+    assert f"headway-{rule}" in _said(served, {**body, "metadata": {**metadata, "generateName": "defects-"}})
+
+
+def test_what_another_object_owns_meets_the_rules_too(served: ControlPlane, standing: dict[str, Any]) -> None:
+    uid = served.get("Deployment", "standing", api_version="apps/v1", namespace=TENANT)["metadata"]["uid"]
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "standing", "uid": uid, "controller": True}
+    for rule, _, body in REACHES:
+        owned = {**body, "metadata": {**body["metadata"], "ownerReferences": [owner]}}
+        assert f"headway-{rule}" in _said(served, owned)
 
 
 def test_a_pod_as_the_injector_leaves_it_is_admitted(served: ControlPlane) -> None:
