@@ -409,7 +409,7 @@ def proved(service: ServiceState) -> set[str]:
 
 
 SIEGES = int(os.environ.get("HEADWAY_SIEGES", "30"))
-"""Long sequences; 600 take hours."""
+"""Long sequences; 600 take some ten minutes."""
 SIEGE = settings(max_examples=15, stateful_step_count=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
