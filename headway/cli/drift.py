@@ -3,8 +3,6 @@
 Without --watch it looks once. It reads samples of requests, so run it as one who may read them: whoever drives releases.
 """
 
-import json
-import sys
 import time
 from collections.abc import Callable, Sequence
 from random import SystemRandom
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.environment_choice import EnvironmentOption, to_write
+from headway.cli.look_voice import LookVoice
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import NotifyOption, ProjectOption
 from headway.cli.unanswered import plainly
@@ -72,12 +71,13 @@ class DriftLooking:
     """Looks at services by turns, and says what it found."""
 
     def __init__(self, here: "Sequence[ServicePlace]", *, output: Output, notify: str | None) -> None:
-        self._here, self._output, self._notify = here, output, notify
+        self._here, self._voice = here, LookVoice(output=output, notify=notify)
         self._watches: dict[str, DriftWatch] = {}
 
     def look(self, here: "ServicePlace") -> "DriftResult":
         """Once. Raises what a look raises, after whoever is to be told was told."""
         from headway.environment.request_samples import UnreadableSamplesError
+        from headway.release.evaluator.drift_words import said
 
         try:
             result = self.watch_of(here).look()
@@ -88,21 +88,14 @@ class DriftLooking:
                 "Run it as one who may read them: whoever drives the tenant's releases.",
                 Exit.ENVIRONMENT,
             ) from None
-        self._say(here.chain, result)
-        if result.new and self._notify:
-            self._tell(here.chain, result, self._notify)
+        self._voice.say(here.chain, result.document(), said(result))
+        if result.new:
+            self._voice.tell(here.chain, result.standing.release, result.look.value, said(result))
         return result
 
     def answered(self, here: "ServicePlace") -> Exit:
-        """How a look at one of several ended: one that nobody answers does not keep the others from theirs."""
-        from headway.environment.port import OutOfReachError
-        from headway.ledger.store import MissingStoreError, UnreachableError
-
-        try:
-            return self.look(here).code
-        except (OutOfReachError, UnreachableError, MissingStoreError, UserError) as failure:
-            self._fail(here.chain, failure)
-            return Exit.ENVIRONMENT
+        """How a look at one of several ended."""
+        return self._voice.answered(here, lambda each: self.look(each).code)
 
     def watch(self) -> None:
         """Until the process is stopped. What does not answer is said, and asked again."""
@@ -141,29 +134,6 @@ class DriftLooking:
                 now=lambda: datetime.now(UTC),
             )
         return self._watches[here.chain]
-
-    def _say(self, chain: str, result: "DriftResult") -> None:
-        from headway.release.evaluator.drift_words import said
-
-        if self._output is Output.JSON:
-            print(json.dumps({"service": chain, **result.document()}), flush=True)
-        else:
-            print(f"{chain}: {said(result)}", flush=True)
-
-    def _fail(self, chain: str, failure: Exception) -> None:
-        if self._output is Output.JSON:
-            print(json.dumps({"service": chain, "look": "failed", "fact": str(failure)}), flush=True)
-        else:
-            print(f"{chain}: {failure}", file=sys.stderr, flush=True)
-
-    def _tell(self, chain: str, result: "DriftResult", notify: str) -> None:
-        from headway.release.evaluator.drift_words import said
-        from headway.release.notify import Webhook
-
-        hook = Webhook(notify, chain)
-        hook.post({"release": result.standing.release, "status": result.look.value}, said(result))
-        if trouble := hook.close():
-            print(trouble, file=sys.stderr, flush=True)
 
 
 def _of_users(here: "ServicePlace", read: "Callable[[float, float], list[Sample]]") -> "ReadSamples":

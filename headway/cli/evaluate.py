@@ -4,8 +4,6 @@ Without --watch it looks once. A version is taken back by a release of its own, 
 it where releases run, as the same identity.
 """
 
-import json
-import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -17,6 +15,7 @@ import typer
 
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.listening_place import listening_place
+from headway.cli.look_voice import LookVoice, failures
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import NotifyOption, ProjectOption, PrometheusOption
 from headway.cli.unanswered import plainly
@@ -114,23 +113,22 @@ class Looking:
     def __init__(
         self, here: "Sequence[ServicePlace]", *, speed: float, guarded: bool, acts: bool, output: Output, notify: str | None
     ) -> None:
-        self._here, self._speed, self._guarded, self._acts, self._output, self._notify = here, speed, guarded, acts, output, notify
+        self._here, self._speed, self._guarded, self._acts = here, speed, guarded, acts
+        self._voice = LookVoice(output=output, notify=notify)
 
     def look(self, here: "ServicePlace") -> "LookResult":
         """Once. Raises what a look raises, after whoever is to be told was told."""
+        from headway.release.evaluator.words import said
+
         result = self._evaluator(here).look()
-        self._say(here.chain, result)
-        if result.new and self._notify:
-            self._tell(here.chain, result, self._notify)
+        self._voice.say(here.chain, result.document(), said(result))
+        if result.new:
+            self._voice.tell(here.chain, result.release, result.look.value, said(result))
         return result
 
     def answered(self, here: "ServicePlace") -> Exit:
-        """How a look at one of several ended: one that nobody answers does not keep the others from theirs."""
-        try:
-            return self.look(here).code
-        except _failures() as failure:
-            self._fail(here.chain, failure)
-            return Exit.ENVIRONMENT
+        """How a look at one of several ended."""
+        return self._voice.answered(here, lambda each: self.look(each).code)
 
     def watch(self, serve: str, *, alone: bool) -> None:
         """Until the process is stopped. What does not answer is said, and asked again."""
@@ -148,10 +146,10 @@ class Looking:
                         continue
                     try:
                         due[here.chain] = self._turn(here, pulse)
-                    except _failures() as failure:
+                    except failures() as failure:
                         pulse.failed()
                         due[here.chain] = time.monotonic() + _PAUSE_SECONDS / self._speed
-                        self._fail(here.chain, failure)
+                        self._voice.fail(here.chain, failure)
                 pulse.turned()
                 time.sleep(max(0.2, min(due.values(), default=time.monotonic() + _PAUSE_SECONDS) - time.monotonic()))
 
@@ -195,44 +193,13 @@ class Looking:
 
             model = way_back(released(here.store, here.chain, version.digest))
             options = StartOptions(reason=reason, commit=commit_of(here.project), speed=self._speed)
-            with shown(self._output, here.chain, self._notify) as view:
+            with shown(self._voice.output, here.chain, self._voice.notify) as view:
                 under_way = begun(here, view, options, supersede=False, guarded=self._guarded, model=model)
                 outcome = drive(here, view, under_way).outcome
             assert outcome is not None  # noqa: S101  driven to its end
             return outcome
 
         return take_back
-
-    def _say(self, chain: str, result: "LookResult") -> None:
-        from headway.release.evaluator.words import said
-
-        if self._output is Output.JSON:
-            print(json.dumps({"service": chain, **result.document()}), flush=True)
-        else:
-            print(f"{chain}: {said(result)}", flush=True)
-
-    def _fail(self, chain: str, failure: Exception) -> None:
-        if self._output is Output.JSON:
-            print(json.dumps({"service": chain, "look": "failed", "fact": str(failure)}), flush=True)
-        else:
-            print(f"{chain}: {failure}", file=sys.stderr, flush=True)
-
-    def _tell(self, chain: str, result: "LookResult", notify: str) -> None:
-        from headway.release.evaluator.words import said
-        from headway.release.notify import Webhook
-
-        hook = Webhook(notify, chain)
-        hook.post({"release": result.release, "status": result.look.value}, said(result))
-        if trouble := hook.close():
-            print(trouble, file=sys.stderr, flush=True)
-
-
-def _failures() -> tuple[type[Exception], ...]:
-    """What a look may end with that says nothing of the version."""
-    from headway.environment.port import OutOfReachError
-    from headway.ledger.store import MissingStoreError, UnreachableError
-
-    return (OutOfReachError, UnreachableError, MissingStoreError, UserError)
 
 
 def _evaluation(here: "ServicePlace") -> "Evaluation":

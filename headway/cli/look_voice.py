@@ -1,0 +1,60 @@
+"""What commands that look at services by turns say of each look, to people, programs and a webhook, and what keeps no other from its turn."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headway.cli.output import Output
+from headway.problem import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.release.service_place import ServicePlace
+
+
+@dataclass(frozen=True, kw_only=True)
+class LookVoice:
+    """Where it is said. `notify`: a webhook that is told of what is new."""
+
+    output: Output
+    notify: str | None
+
+    def say(self, chain: str, document: dict[str, Any], words: str) -> None:
+        """What a look found."""
+        text = json.dumps({"service": chain, **document}) if self.output is Output.JSON else f"{chain}: {words}"
+        print(text, flush=True)
+
+    def fail(self, chain: str, failure: Exception) -> None:
+        """Why there was none."""
+        if self.output is Output.JSON:
+            print(json.dumps({"service": chain, "look": "failed", "fact": str(failure)}), flush=True)
+        else:
+            print(f"{chain}: {failure}", file=sys.stderr, flush=True)
+
+    def tell(self, chain: str, release: str, status: str, words: str) -> None:
+        """The webhook, if there is one."""
+        from headway.release.notify import Webhook
+
+        if not self.notify:
+            return
+        hook = Webhook(self.notify, chain)
+        hook.post({"release": release, "status": status}, words)
+        if trouble := hook.close():
+            print(trouble, file=sys.stderr, flush=True)
+
+    def answered(self, here: "ServicePlace", look: "Callable[[ServicePlace], Exit]") -> Exit:
+        """How a look at one of several ended: one that nobody answers does not keep the others from theirs."""
+        try:
+            return look(here)
+        except failures() as failure:
+            self.fail(here.chain, failure)
+            return Exit.ENVIRONMENT
+
+
+def failures() -> tuple[type[Exception], ...]:
+    """What a look may end with that says nothing of the version."""
+    from headway.environment.port import OutOfReachError
+    from headway.ledger.store import MissingStoreError, UnreachableError
+
+    return (OutOfReachError, UnreachableError, MissingStoreError, UserError)
