@@ -9,13 +9,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
-from headway.contract.units import Share
+from headway.contract.units import Duration, Share
 from headway.environment.port import OutOfReachError
 from headway.ledger.chain import Ledger
 from headway.ledger.serving import latest
@@ -36,6 +38,13 @@ from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts
 CHAIN = "vision/defects"
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 GOOD, BAD = SHARES, SLOW
+
+
+def quickly_baked() -> Model:
+    """The sample contract of CHAIN with a bake of five minutes."""
+    (found,) = load_tenant(Path(__file__).parents[2] / "tenants" / "vision").contracts
+    model = next(model for model in found.models if model.name == "defects")
+    return model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
 
 
 class Reading:

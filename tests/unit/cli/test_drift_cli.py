@@ -13,9 +13,7 @@ from typer.testing import CliRunner, Result
 
 from headway.cli import drift as command_of_drift
 from headway.contract.model import Model
-from headway.contract.reading.loader import load_tenant
 from headway.contract.sampling import Sample
-from headway.contract.units import Duration
 from headway.environment.port import OutOfReachError
 from headway.environment.request_samples import UnreadableSamplesError
 from headway.problem import Exit, UserError
@@ -24,7 +22,7 @@ from headway.release.evaluator.drift_watch import DriftWatch
 from headway.release.service_place import ServicePlace
 from tests.drift_world import Users
 from tests.unit.release_kill import Shelf
-from tests.unit.release_world import CHAIN, Scene
+from tests.unit.release_world import CHAIN, Scene, quickly_baked
 
 PROJECT = Path(__file__).parents[3]
 Command = Callable[..., Result]
@@ -32,9 +30,7 @@ Command = Callable[..., Result]
 
 @pytest.fixture(scope="module")
 def contract() -> Model:
-    (found,) = load_tenant(PROJECT / "tenants" / "vision").contracts
-    model = next(model for model in found.models if model.name == "defects")
-    return model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
+    return quickly_baked()
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from typer.testing import CliRunner, Result
 
 from headway.cli import evaluate, release
 from headway.contract.model import Model
-from headway.contract.reading.loader import load_tenant
-from headway.contract.units import Duration
 from headway.environment.port import OutOfReachError
 from headway.ledger.store import FolderStore
 from headway.problem import Exit
@@ -26,7 +24,7 @@ from headway.release.evaluator.words import said
 from headway.release.service_place import ServicePlace
 from tests.evaluation_world import Bench, evaluation
 from tests.unit.release_kill import Shelf
-from tests.unit.release_world import CHAIN, Scene
+from tests.unit.release_world import CHAIN, Scene, quickly_baked
 
 PROJECT = Path(__file__).parents[3]
 Command = Callable[..., Result]
@@ -34,9 +32,7 @@ Command = Callable[..., Result]
 
 @pytest.fixture(scope="module")
 def contract() -> Model:
-    (found,) = load_tenant(PROJECT / "tenants" / "vision").contracts
-    model = next(model for model in found.models if model.name == "defects")
-    return model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
+    return quickly_baked()
 
 
 @pytest.fixture

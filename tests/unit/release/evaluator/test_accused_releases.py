@@ -2,15 +2,12 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from headway.cli.release_start import begun
 from headway.contract.model import Model
-from headway.contract.reading.loader import load_tenant
-from headway.contract.units import Duration
 from headway.problem import Exit, UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import ReleaseOutcome
@@ -19,7 +16,7 @@ from headway.release.evaluator.evaluator import EvaluationLook
 from tests.evaluation_world import Bench, evaluation
 from tests.unit.release.driver.test_release_start import Here, version
 from tests.unit.release_kill import Shelf
-from tests.unit.release_world import Scene
+from tests.unit.release_world import Scene, quickly_baked
 
 
 class _Said:
@@ -49,10 +46,7 @@ def start(bench: Bench, model: Model, options: StartOptions | None = None, *, su
 
 @pytest.fixture
 def bench() -> Bench:
-    (found,) = load_tenant(Path(__file__).parents[4] / "tenants" / "vision").contracts
-    model = next(model for model in found.models if model.name == "defects")
-    short = model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
-    return Bench(Scene.of(Shelf(), short, mirror=None, weights=["10%"]))
+    return Bench(Scene.of(Shelf(), quickly_baked(), mirror=None, weights=["10%"]))
 
 
 def asked_until(bench: Bench, look: EvaluationLook) -> None:

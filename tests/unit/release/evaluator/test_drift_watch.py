@@ -3,14 +3,11 @@
 import itertools
 import math
 from datetime import timedelta
-from pathlib import Path
 from random import Random
 
 import pytest
 
 from headway.contract.model import Model
-from headway.contract.reading.loader import load_tenant
-from headway.contract.units import Duration
 from headway.ledger.chain import Ledger, verify
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import ReleaseOutcome
@@ -19,16 +16,12 @@ from headway.release.evaluator.drift_watch import DriftLook, DriftWatch
 from headway.release.evaluator.drift_words import said
 from tests.drift_world import LATE, Users, drift
 from tests.unit.release_kill import Shelf
-from tests.unit.release_world import CHAIN, Scene
-
-TENANTS = Path(__file__).parents[4] / "tenants"
+from tests.unit.release_world import CHAIN, Scene, quickly_baked
 
 
 @pytest.fixture(scope="module")
 def contract() -> Model:
-    (found,) = load_tenant(TENANTS / "vision").contracts
-    model = next(model for model in found.models if model.name == "defects")
-    return model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
+    return quickly_baked()
 
 
 @pytest.fixture

@@ -1,14 +1,11 @@
 """After the promotion: a version that answers worse is taken back the way a release goes, or a person is told."""
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from headway.contract.model import Model
-from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
-from headway.contract.units import Duration
 from headway.environment.port import OutOfReachError
 from headway.ledger.chain import register, verify
 from headway.problem import Exit
@@ -18,16 +15,12 @@ from headway.release.evaluator.evaluator import EvaluationLook, LookResult
 from tests.evaluation_world import SHA256, Bench, evaluation
 from tests.unit.release.driver.test_release_start import version
 from tests.unit.release_kill import Shelf
-from tests.unit.release_world import CHAIN, Scene
-
-TENANTS = Path(__file__).parents[4] / "tenants"
+from tests.unit.release_world import CHAIN, Scene, quickly_baked
 
 
 @pytest.fixture(scope="module")
 def contract() -> Model:
-    (found,) = load_tenant(TENANTS / "vision").contracts
-    model = next(model for model in found.models if model.name == "defects")
-    return model.model_copy(update={"rollout": model.rollout.model_copy(update={"bake": Duration.parse("5m")})})
+    return quickly_baked()
 
 
 @pytest.fixture
