@@ -10,23 +10,15 @@ from components.observability import alerts
 from components.observability.alert import Alert
 from components.observability.alerts import ALERTS
 from components.tenant import spending
-from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
-from sandbox.layout import Layout
-from sandbox.progress import Silent
+from sandbox.cluster.toolchain import Toolchain
 from tests.cluster.components.observability.alert_cases import CASES, Case
 from tests.cluster.components.observability.promtool import judge
-from tests.cluster.conftest import PROJECT
 from tests.components.contracts import SURROUNDINGS, tenant
 
 pytestmark = pytest.mark.timeout(1800)
 
 RUNBOOKS = "https://runbooks.example.com"
 BY_NAME: Mapping[str, Alert] = {alert.name: alert for alert in ALERTS}
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    return ensure_toolchain(Layout.of(PROJECT), Silent(), ("prometheus",))
 
 
 def inputs(lines: Sequence[str]) -> list[dict[str, str]]:

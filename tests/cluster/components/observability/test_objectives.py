@@ -6,11 +6,8 @@ import pytest
 
 from components.model_service import objectives
 from headway.contract.model import Model
-from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
-from sandbox.layout import Layout
-from sandbox.progress import Silent
+from sandbox.cluster.toolchain import Toolchain
 from tests.cluster.components.observability.promtool import judge, series
-from tests.cluster.conftest import PROJECT
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
 
 pytestmark = pytest.mark.timeout(1800)
@@ -19,11 +16,6 @@ STEPS = 480
 """Two hours of fifteen seconds."""
 MODEL = changed(DEFECTS)
 GROUPS = [g for g in objectives.rules("vision", MODEL, SURROUNDINGS)["spec"]["groups"] if g["name"].endswith("availability")]
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    return ensure_toolchain(Layout.of(PROJECT), Silent(), ("prometheus",))
 
 
 def requests(well: float, failed: float) -> list[dict[str, str]]:

@@ -5,16 +5,8 @@ from pathlib import Path
 import pytest
 
 from components.observability.overview import OVERVIEW
-from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
-from sandbox.layout import Layout
-from sandbox.progress import Silent
+from sandbox.cluster.toolchain import Toolchain
 from tests.cluster.components.observability.promtool import answers, judge, series
-from tests.cluster.conftest import PROJECT
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    return ensure_toolchain(Layout.of(PROJECT), Silent(), ["prometheus"])
 
 
 def query(title: str) -> str:

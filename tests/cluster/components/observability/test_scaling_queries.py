@@ -8,11 +8,8 @@ from pathlib import Path
 import pytest
 
 from headway.signals import Scope, Source, signal
-from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
-from sandbox.layout import Layout
-from sandbox.progress import Silent
+from sandbox.cluster.toolchain import Toolchain
 from tests.cluster.components.observability.promtool import MINUTE, answers, judge, series
-from tests.cluster.conftest import PROJECT
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -38,11 +35,6 @@ TOTALS = sorted(FOUR)
 LOST = 5 * MINUTE
 """Steps after which something happens; the end is at 30 minutes."""
 END = 30 * MINUTE
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    return ensure_toolchain(Layout.of(PROJECT), Silent(), ("prometheus",))
 
 
 def readings(kind: tuple[str, Source], pod: str, steps: int = END, then: str = "") -> list[dict[str, str]]:

@@ -5,11 +5,8 @@ from pathlib import Path
 import pytest
 
 from components.model_service import stuck_release
-from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
-from sandbox.layout import Layout
-from sandbox.progress import Silent
+from sandbox.cluster.toolchain import Toolchain
 from tests.cluster.components.observability.promtool import judge, series
-from tests.cluster.conftest import PROJECT
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
 
 pytestmark = pytest.mark.timeout(1800)
@@ -18,11 +15,6 @@ MODEL = changed(DEFECTS, rollout__strategy="blue_green", rollout__mirror=None, r
 """An hour and a half for two versions together."""
 STEPS = 480
 """Two hours of fifteen seconds."""
-
-
-@pytest.fixture(scope="module")
-def toolchain() -> Toolchain:
-    return ensure_toolchain(Layout.of(PROJECT), Silent(), ("prometheus",))
 
 
 def stuck(toolchain: Toolchain, folder: Path, shown: list[dict[str, str]], at: str, count: int) -> str:
