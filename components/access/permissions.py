@@ -70,6 +70,8 @@ _NOT_OURS: Mapping[str, Sequence[str]] = {
     "route53:AssociateVPCWithHostedZone": ["arn:aws:route53:::hostedzone/*"],
 }
 """What deploying touches of other accounts: Amazon's node images, and the zones of AWS's services, by action."""
+_OTHERS_TAGS = ("GuardDutyManaged", "Name", "aws:cloudformation:stack-id", "aws:eks:cluster-name", "elbv2.k8s.aws/cluster")
+"""Of security groups that somebody has made: people, services and controllers. The group that comes with a network has none."""
 _PAST_LOCKS = "s3:BypassGovernanceRetention"
 _BOUND = frozenset({"iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary", "iam:DeleteRolePolicy"})
 _TAGS = frozenset({"iam:CreateRole", "iam:TagRole", "iam:UntagRole"})
@@ -214,12 +216,12 @@ def _ec2(name: str, duty: Duty, own: Mapping[str, Mapping[str, str]], new: Mappi
         # EKS makes the group of control plane and nodes, with its own tags alone.
         yield "Ec2ClusterGroup", groups, {"StringEquals": {"aws:ResourceTag/aws:eks:cluster-name": duty.cluster}}, ""
     if name in ("CreateTags", "RevokeSecurityGroupIngress", "RevokeSecurityGroupEgress"):
-        # The group that comes with the network is tagged and emptied, its rules by their ids; they bear no tag
-        # (`internal/service/ec2/vpc_default_security_group.go`).
-        unmarked = {"Null": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": "true"}}
-        yield "Ec2DefaultGroup", groups[:1], unmarked, ""
+        # The group that comes with the network is first tagged, then emptied, its rules by their ids; none of them bears a tag
+        # (`internal/service/ec2/vpc_default_security_group.go`). No key of IAM says that a group is such a one.
+        bare = {"Null": {f"aws:ResourceTag/{tag}": "true" for tag in (ENVIRONMENT_TAG, *_OTHERS_TAGS)}}
+        yield f"Ec2DefaultGroup{'Tags' if name == 'CreateTags' else ''}", groups[:1], {**bare, **(new if name == "CreateTags" else {})}, ""
         if name != "CreateTags":
-            yield "Ec2DefaultRules", groups[1:], unmarked, ""
+            yield "Ec2DefaultRules", groups[1:], {"Null": {f"aws:ResourceTag/{ENVIRONMENT_TAG}": "true"}}, ""
 
 
 def _eks_of_tenant(name: str, duty: Duty) -> Iterator[Scope]:

@@ -242,13 +242,16 @@ class Network(pulumi.ComponentResource):
             permissions_boundary=self._args.boundary,
             opts=self._child,
         )
-        arn = f"arn:aws:logs:{self._args.region}:{self._args.account_id}:log-group:{group_name}"
+        groups = f"arn:aws:logs:{self._args.region}:{self._args.account_id}:log-group"
+        arn = f"{groups}:{group_name}"
+        # EC2 asks for it too (VPC user guide, "IAM role for publishing flow logs"), and it is asked of all groups.
+        find = Statement(sid="FindGroup", actions=["logs:DescribeLogGroups"], resources=[f"{groups}:*"])
         write = Statement(
             sid="WriteFlowLog",
             actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
             resources=[arn, f"{arn}:log-stream:*"],
         )
-        aws.iam.RolePolicy(f"{self._name}-flow-write", role=role.name, name="write", policy=document(write), opts=self._child)
+        aws.iam.RolePolicy(f"{self._name}-flow-write", role=role.name, name="write", policy=document(find, write), opts=self._child)
         aws.ec2.FlowLog(
             f"{self._name}-flow-log",
             vpc_id=self._vpc.id,

@@ -197,10 +197,14 @@ def _repair(repair: Repair) -> aws.eks.NodeGroupNodeRepairConfigArgs:
 def _warm(pool: Pool) -> aws.eks.NodeGroupWarmPoolConfigArgs | None:
     """A node that is scaled in goes back to the warm pool, with the images on its root volume. Source: EKS user guide,
     "Decrease latency ... using warm pools with managed node groups".
+
+    The bound says how many there are: without one Auto Scaling prepares what the group has room for beyond its nodes, which for twelve
+    nodes are eleven; only where bound and least are one number does the pool have that size (Auto Scaling API reference, PutWarmPool).
     """
     if pool.warm is None:
         return None
     return aws.eks.NodeGroupWarmPoolConfigArgs(
+        max_group_prepared_capacity=pool.warm.size,
         min_size=pool.warm.size,
         pool_state=_WARM_STATES[pool.warm.state],
         reuse_on_scale_in=True,

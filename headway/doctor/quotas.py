@@ -168,7 +168,10 @@ def _parts(pools: Iterable[Pool | SystemPool]) -> Iterator[tuple[str, str, int]]
 
 
 def _most(pool: Pool | SystemPool) -> int:
-    return pool.max_nodes if isinstance(pool, Pool) else pool.size.max
+    """With those that wait warm, which run once before they do."""
+    if isinstance(pool, SystemPool):
+        return pool.size.max
+    return pool.max_nodes + (pool.warm.size * len(pool.zones) if pool.warm else 0)
 
 
 def _family(instance_type: str, purchase: str) -> str:

@@ -56,6 +56,8 @@ def tagged(layer: str, **more: str) -> dict[str, str | list[str]]:
 
 IS_VISIONS, IS_ASSISTS = tagged("tenant", tenant="vision"), tagged("tenant", tenant="assist")
 TAKE = {"aws:RequestTag/platform.io/environment": "prod"}
+TAKE_FOR_STAGING = {"aws:RequestTag/platform.io/environment": "staging"}
+GROUP = f"arn:aws:ec2:us-west-2:{ACCOUNT}:security-group"
 TAKE_AS_VISION = {"aws:RequestTag/platform.io/tenant": "vision", "aws:RequestTag/platform.io/layer": "tenant"}
 
 MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
@@ -148,6 +150,19 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
 MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("another environment's network", CLUSTER, "ec2:DeleteVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(OTHER)),
     ("another environment's network by tagging it", CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {**OTHER, **TAKE}),
+    *(
+        (
+            f"a group with the tag {tag}: {action}",
+            CLUSTER,
+            f"ec2:{action}",
+            f"{GROUP}/sg-1",
+            {**UNMARKED, **TAKE, f"aws:ResourceTag/{tag}": "x"},
+        )
+        for tag in ("GuardDutyManaged", "Name", "aws:cloudformation:stack-id", "aws:eks:cluster-name", "elbv2.k8s.aws/cluster")
+        for action in ("CreateTags", "RevokeSecurityGroupEgress", "RevokeSecurityGroupIngress")
+    ),
+    ("a group without tags for another environment", CLUSTER, "ec2:CreateTags", f"{GROUP}/sg-1", {**UNMARKED, **TAKE_FOR_STAGING}),
+    ("a group without tags by another tag", CLUSTER, "ec2:CreateTags", f"{GROUP}/sg-1", dict(UNMARKED)),
     ("anybody's instance by tagging it", CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:instance/i", {**TAKE}),
     (
         "a rule of another environment",

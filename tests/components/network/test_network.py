@@ -211,3 +211,14 @@ def test_the_flow_log_is_encrypted_and_kept_as_long_as_asked() -> None:
     group = found.one("aws:cloudwatch/logGroup:LogGroup")
     assert (group.inputs["retentionInDays"], group.inputs["kmsKeyId"]) == (30, "arn:aws:kms:us-east-1:123456789012:key/logs")
     assert found.one("aws:ec2/flowLog:FlowLog").inputs["trafficType"] == "ALL"
+
+
+def test_the_flow_logs_role_may_do_all_that_ec2_asks_of_it() -> None:
+    # VPC user guide, "IAM role for publishing flow logs to CloudWatch Logs"; the group itself is there before.
+    found = json.loads(network("none").one("aws:iam/rolePolicy:RolePolicy").inputs["policy"])["Statement"]
+    given = [(action, resource) for statement in found for action in statement["Action"] for resource in statement["Resource"]]
+    groups = "arn:aws:logs:us-east-1:123456789012:log-group"
+    stream = f"{groups}:/aws/vpc/headway-test/flow:log-stream:eni-1"
+    asked = [(f"logs:{action}", stream) for action in ("CreateLogStream", "DescribeLogStreams", "PutLogEvents")]
+    asked.append(("logs:DescribeLogGroups", f"{groups}::log-stream:"))
+    assert [each for each in asked if not any(each[0] == action and fnmatchcase(each[1], pattern) for action, pattern in given)] == []

@@ -242,7 +242,9 @@ def test_a_spot_pool_is_bought_as_spot() -> None:
 
 
 def test_warm_nodes_wait_as_asked() -> None:
+    # Without the bound as many as the group has room for; with one above the other as many as its nodes leave of it.
     assert group(pool(warm={"size": 2, "state": "running"}))["warmPoolConfig"] == {
+        "maxGroupPreparedCapacity": 2,
         "minSize": 2,
         "poolState": "RUNNING",
         "reuseOnScaleIn": True,

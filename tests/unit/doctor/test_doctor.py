@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from components.access.permissions import SERVICES
 from headway.capacity.described import Described, described
 from headway.cli import doctor as doctor_cli
-from headway.contract.pool_parts import Reservation
+from headway.contract.pool_parts import Reservation, WarmNodes
 from headway.doctor.account import SCALING_ROLE, SPOT_ROLE, AccountFacts, Caller, ReservationFacts, judge
 from headway.doctor.aws import account_facts
 from headway.doctor.check import CheckState, DoctorResult, Unanswered
@@ -205,6 +205,14 @@ def test_the_volumes_of_every_node_are_counted_at_its_pools_largest() -> None:
     nodes = {pool.name: (pool.max_nodes, int(pool.disk.size)) for pool in LAYER.pools}
     system = (LAYER.system_pool.size.max, int(LAYER.system_pool.disk.size))
     assert storage(LAYER) == sum(count * size for count, size in (system, *nodes.values())) / 2**40
+
+
+def test_nodes_that_are_kept_warm_count_beside_those_of_their_groups() -> None:
+    first, *rest = LAYER.pools
+    warmed = layer(pools=(first.model_copy(update={"warm": WarmNodes(size=2)}), *rest))
+    more, zones = {need.code: need.vcpus for need in needs(warmed)}, len(first.zones)
+    assert more["L-DB2E81BA"] == 16 * (first.size.max + 2) * zones
+    assert storage(warmed) - storage(LAYER) == pytest.approx(2 * zones * int(first.disk.size) / 2**40)
 
 
 def test_a_network_without_gateways_needs_no_quota_of_them() -> None:
