@@ -20,6 +20,14 @@ TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!
 """One series for each tenant's namespace."""
 
 
+def _with_model(expression: str, named: str) -> str:
+    """With the label `model`, read from a label that is named after a release: `defects-r4363b2e196-...`, an
+    autoscaler's with `keda-` before it. All alerts of one service then reach people as one notification, and name what
+    `headway status` asks for.
+    """
+    return f'label_replace({expression}, "model", "$1", "{named}", "(?:keda-)?(.+)-r[0-9a-f]{{10}}(?:-.*)?")'
+
+
 def _of_tenants(expression: str) -> str:
     """Only series of tenants' namespaces."""
     return f"({expression}) and on (namespace) {TENANTS}"
@@ -55,11 +63,12 @@ _REQUEST = (
         name="RequestsUnanswered",
         layer=FailureLayer.REQUEST,
         severity=AlertSeverity.PAGE,
-        expression=(
+        expression=_with_model(
             "label_replace(sum by (destination_service_namespace, destination_service_name)"
             ' (rate(istio_requests_total{reporter="source",response_flags=~".*(UF|UH|URX|UC|UT|NR).*"}[5m]))'
             " / sum by (destination_service_namespace, destination_service_name)"
-            ' (rate(istio_requests_total{reporter="source"}[5m])), "namespace", "$1", "destination_service_namespace", "(.*)") > 0.05'
+            ' (rate(istio_requests_total{reporter="source"}[5m])), "namespace", "$1", "destination_service_namespace", "(.*)") > 0.05',
+            "destination_service_name",
         ),
         hold="5m",
         summary="{{ $value | humanizePercentage }} of the requests to {{ $labels.destination_service_name }} fail in the mesh without an answer from a server",
@@ -71,9 +80,10 @@ _MODEL_SERVER = (
         name="ModelServerSilent",
         layer=FailureLayer.MODEL_SERVER,
         severity=AlertSeverity.PAGE,
-        expression=(
+        expression=_with_model(
             'min by (namespace, pod, platform_io_model) (up{platform_io_model!=""}) == 0'
-            ' and on (namespace, pod) kube_pod_status_ready{condition="true"} == 1'
+            ' and on (namespace, pod) kube_pod_status_ready{condition="true"} == 1',
+            "pod",
         ),
         hold="5m",
         summary="{{ $labels.pod }} serves requests, but Prometheus cannot read its metrics: release gates and autoscaling do not see it",
@@ -82,7 +92,9 @@ _MODEL_SERVER = (
         name="ModelServerRestarts",
         layer=FailureLayer.MODEL_SERVER,
         severity=AlertSeverity.PAGE,
-        expression=_of_tenants("sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[30m])) > 2.5"),
+        expression=_with_model(
+            _of_tenants("sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[30m])) > 2.5"), "pod"
+        ),
         hold="1m",
         summary='{{ $labels.pod }} has restarted {{ $value | printf "%.0f" }} times within half an hour',
     ),
@@ -90,9 +102,12 @@ _MODEL_SERVER = (
         name="ModelServerOutOfMemory",
         layer=FailureLayer.MODEL_SERVER,
         severity=AlertSeverity.TICKET,
-        expression=_of_tenants(
-            'max by (namespace, pod) (kube_pod_container_status_last_terminated_reason{reason="OOMKilled"}) == 1'
-            " and on (namespace, pod) sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[1h])) > 0"
+        expression=_with_model(
+            _of_tenants(
+                'max by (namespace, pod) (kube_pod_container_status_last_terminated_reason{reason="OOMKilled"}) == 1'
+                " and on (namespace, pod) sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[1h])) > 0"
+            ),
+            "pod",
         ),
         hold="1m",
         summary="The kernel killed {{ $labels.pod }} within the last hour, because it exceeded its memory limit",
@@ -234,9 +249,9 @@ _SCHEDULER = (
         name="PodsUnschedulable",
         layer=FailureLayer.SCHEDULER,
         severity=AlertSeverity.PAGE,
-        expression=_of_tenants("sum by (namespace) (kube_pod_status_unschedulable) > 0"),
+        expression=_of_tenants(f"sum by (namespace, model) ({_with_model('kube_pod_status_unschedulable', 'pod')}) > 0"),
         hold="15m",
-        summary="Pods of {{ $labels.namespace }} that no node takes: {{ $value }}",
+        summary="Pods of {{ $labels.namespace }}{{ with $labels.model }}/{{ . }}{{ end }} that no node takes: {{ $value }}",
     ),
     Alert(
         name="PodsEvicted",
@@ -261,7 +276,7 @@ _DEPLOYMENT = (
         name="ReplicasMissing",
         layer=FailureLayer.DEPLOYMENT,
         severity=AlertSeverity.PAGE,
-        expression=_of_tenants("kube_deployment_status_replicas_available < kube_deployment_spec_replicas"),
+        expression=_with_model(_of_tenants("kube_deployment_status_replicas_available < kube_deployment_spec_replicas"), "deployment"),
         hold="20m",
         summary="{{ $labels.deployment }} has had fewer available replicas than desired for twenty minutes",
     ),
@@ -269,7 +284,7 @@ _DEPLOYMENT = (
         name="RolloutStuck",
         layer=FailureLayer.DEPLOYMENT,
         severity=AlertSeverity.TICKET,
-        expression=_of_tenants('kube_deployment_status_condition{condition="Progressing",status="false"} == 1'),
+        expression=_with_model(_of_tenants('kube_deployment_status_condition{condition="Progressing",status="false"} == 1'), "deployment"),
         hold="5m",
         summary="The rollout of {{ $labels.deployment }} makes no progress",
     ),
@@ -277,9 +292,12 @@ _DEPLOYMENT = (
         name="AtMaximumReplicas",
         layer=FailureLayer.DEPLOYMENT,
         severity=AlertSeverity.TICKET,
-        expression=_of_tenants(
-            "kube_horizontalpodautoscaler_status_desired_replicas >= kube_horizontalpodautoscaler_spec_max_replicas"
-            " and kube_horizontalpodautoscaler_spec_max_replicas > kube_horizontalpodautoscaler_spec_min_replicas"
+        expression=_with_model(
+            _of_tenants(
+                "kube_horizontalpodautoscaler_status_desired_replicas >= kube_horizontalpodautoscaler_spec_max_replicas"
+                " and kube_horizontalpodautoscaler_spec_max_replicas > kube_horizontalpodautoscaler_spec_min_replicas"
+            ),
+            "horizontalpodautoscaler",
         ),
         hold="30m",
         summary="{{ $labels.horizontalpodautoscaler }} has asked for its maximum number of replicas for half an hour: more load would queue",
@@ -288,9 +306,10 @@ _DEPLOYMENT = (
         name="ScalerFailing",
         layer=FailureLayer.DEPLOYMENT,
         severity=AlertSeverity.PAGE,
-        expression=(
+        expression=_with_model(
             'label_replace(sum by (exported_namespace, scaledObject, scaler) (rate(keda_scaler_detail_errors_total[5m])), "namespace", "$1",'
-            ' "exported_namespace", "(.*)") > 0'
+            ' "exported_namespace", "(.*)") > 0',
+            "scaledObject",
         ),
         hold="5m",
         summary="{{ $labels.scaledObject }} of {{ $labels.namespace }} cannot read {{ $labels.scaler }}: its replicas no longer follow the load",

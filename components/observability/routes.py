@@ -16,16 +16,31 @@ from components.naming import physical
 from headway.contract.model import Model
 
 PAGE_REPEAT, TICKET_REPEAT, HEARTBEAT_REPEAT = "1h", "1d", "5m"
+PAGE_INTERVAL, TICKET_INTERVAL = "1m", "5m"
+"""How long whatever joins a notification waits to be told. A page may join because of another cause, so it hardly waits."""
 PLATFORM_PAGE, PLATFORM_TICKET, HEARTBEAT = "platform-oncall", "platform-tickets", "heartbeat"
 _GROUP = ["alertname", "namespace", "model"]
+_SERVICE = ["namespace", "model"]
+"""All pages of one service are one notification: a fault of its server breaks its promises, restarts its pods and leaves
+replicas missing. They are not inhibited by one another, because each may have a cause of its own."""
+_URGENT = ["severity", *_SERVICE]
+"""For a receiver that gets tickets too: a page does not hide in one."""
 
-# A page that says that it burns makes the ticket that says that it smoulders superfluous.
 _INHIBIT = [
+    # A page that says that it burns makes the ticket that says that it smoulders superfluous.
     {
         "sourceMatch": [{"name": "severity", "value": "page"}],
         "targetMatch": [{"name": "severity", "value": "ticket"}],
         "equal": ["alertname", "namespace", "model", "objective"],
-    }
+    },
+]
+# Nothing on a node that is not ready can be asked. Telemetry that stays away once it is ready again is told then.
+_INHIBIT_OF_NODES = [
+    {
+        "sourceMatch": [{"name": "alertname", "value": "NodeNotReady"}],
+        "targetMatch": [{"name": "alertname", "value": "GpuTelemetrySilent"}],
+        "equal": ["node"],
+    },
 ]
 
 
@@ -36,9 +51,11 @@ def secret_name(receiver: str) -> str:
 
 def platform_routes() -> dict[str, Any]:
     """Every alert, by urgency; the heartbeat apart."""
+    of_service = [{"name": "namespace", "value": "", "matchType": "!="}]
     routes = [
-        _route(HEARTBEAT, {"severity": "heartbeat"}, group_by=["alertname"], repeat=HEARTBEAT_REPEAT),
-        _route(PLATFORM_PAGE, {"severity": "page"}, group_by=["layer", *_GROUP], repeat=PAGE_REPEAT),
+        _route(HEARTBEAT, {"severity": "heartbeat"}, group_by=["alertname"], repeat=HEARTBEAT_REPEAT, interval=TICKET_INTERVAL),
+        _route(PLATFORM_PAGE, {"severity": "page"}, group_by=_SERVICE, repeat=PAGE_REPEAT, more=of_service),
+        _route(PLATFORM_PAGE, {"severity": "page"}, group_by=["layer", "alertname"], repeat=PAGE_REPEAT),
     ]
     return _config(
         "platform",
@@ -46,6 +63,7 @@ def platform_routes() -> dict[str, Any]:
         labels("alert-routes"),
         {"receiver": PLATFORM_TICKET, "groupBy": ["layer", *_GROUP], "groupWait": "30s", "repeatInterval": TICKET_REPEAT, "routes": routes},
         (PLATFORM_PAGE, PLATFORM_TICKET, HEARTBEAT),
+        inhibits=[*_INHIBIT, *_INHIBIT_OF_NODES],
     )
 
 
@@ -56,11 +74,11 @@ def tenant_routes(tenant: str, models: Sequence[Model]) -> dict[str, Any] | None
     receivers = sorted({model.observability.receiver for model in models})
     if not receivers:
         return None
-    of_models = [_route(name, {"receiver": name}, group_by=_GROUP, repeat=PAGE_REPEAT) for name in receivers]
-    of_none = [_route(name, {"receiver": ""}, group_by=_GROUP, repeat=PAGE_REPEAT, goes_on=True) for name in receivers]
+    of_models = [_route(name, {"receiver": name}, group_by=_URGENT, repeat=PAGE_REPEAT) for name in receivers]
+    of_none = [_route(name, {"receiver": ""}, group_by=_URGENT, repeat=PAGE_REPEAT, goes_on=True) for name in receivers]
     root = {
         "receiver": receivers[0],
-        "groupBy": _GROUP,
+        "groupBy": _URGENT,
         "groupWait": "30s",
         "repeatInterval": PAGE_REPEAT,
         "routes": [*of_models, *of_none],
@@ -68,19 +86,35 @@ def tenant_routes(tenant: str, models: Sequence[Model]) -> dict[str, Any] | None
     return _config("alerts", tenant, labels("alert-routes", tenant=tenant), root, receivers)
 
 
-def _route(receiver: str, matches: Mapping[str, str], *, group_by: Sequence[str], repeat: str, goes_on: bool = False) -> dict[str, Any]:
+def _route(
+    receiver: str,
+    matches: Mapping[str, str],
+    *,
+    group_by: Sequence[str],
+    repeat: str,
+    interval: str = PAGE_INTERVAL,
+    more: Sequence[Mapping[str, str]] = (),
+    goes_on: bool = False,
+) -> dict[str, Any]:
     return {
         "receiver": receiver,
         "groupBy": list(group_by),
         "groupWait": "30s",
-        "groupInterval": "5m",
+        "groupInterval": interval,
         "repeatInterval": repeat,
-        "matchers": [{"name": name, "value": value, "matchType": "="} for name, value in sorted(matches.items())],
+        "matchers": [*({"name": name, "value": value, "matchType": "="} for name, value in sorted(matches.items())), *more],
         **({"continue": True} if goes_on else {}),
     }
 
 
-def _config(name: str, namespace: str, marks: Mapping[str, str], route: Mapping[str, Any], receivers: Sequence[str]) -> dict[str, Any]:
+def _config(
+    name: str,
+    namespace: str,
+    marks: Mapping[str, str],
+    route: Mapping[str, Any],
+    receivers: Sequence[str],
+    inhibits: Sequence[Mapping[str, Any]] = _INHIBIT,
+) -> dict[str, Any]:
     return object_(
         "monitoring.coreos.com/v1alpha1",
         "AlertmanagerConfig",
@@ -88,7 +122,7 @@ def _config(name: str, namespace: str, marks: Mapping[str, str], route: Mapping[
         namespace=namespace,
         labels=marks,
         spec={
-            "inhibitRules": _INHIBIT,
+            "inhibitRules": list(inhibits),
             "receivers": [
                 {
                     "name": receiver,

@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -271,7 +272,10 @@ def _table(gpu_nodes: "Sequence[GpuNode]") -> None:
     for node in gpu_nodes:
         health = _health(node)
         runs = ", ".join(sorted({f"{p.tenant}/{p.model}" for p in node.pods if p.model}))
-        why = f"{node.quarantine.reason} (by {node.quarantine.by})" if node.quarantine else ""
+        why = ""
+        if node.quarantine:
+            since = datetime.fromtimestamp(node.quarantine.since, UTC)
+            why = f"{node.quarantine.reason} (by {node.quarantine.by}, since {since:%Y-%m-%d %H:%M}Z)"
         gpus = ", ".join(f"{node.offered.get(name, 0)}/{count} {name}" for name, count in sorted(node.installed.items()))
         shown = f"[green]{health}[/green]" if health == "sound" else f"[red]{escape(health)}[/red]"
         rows.append((node.name, node.pool, shown, node.driver or "-", gpus, runs or "-", escape(why) or "-"))

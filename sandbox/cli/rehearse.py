@@ -108,7 +108,7 @@ def _rehearse(name: str, environment: str | None, minutes: float, project: Path 
     if put is None or interrupted:
         typer.echo("Interrupted while it was being put in; it is out again.")
         raise typer.Exit(Exit.INTERRUPTED)
-    typer.echo("\nIt is out again.")
+    typer.echo("\nIt is out again. A server that ended may need some minutes to serve: `headway status -e sandbox`.")
     for line in rehearsal.truth(FAULTS[name], watch.told, before, after, watch.before):
         typer.echo(line)
 

@@ -37,6 +37,13 @@ class RaisedAlert:
         about = {name: value for name, value in self.labels.items() if name not in _HIDDEN}
         return json.dumps([self.name, dict(sorted(about.items()))])
 
+    @property
+    def notification(self) -> str:
+        """What people get it in: all of one urgency on one service are together (`components/observability/routes.py`)."""
+        if "namespace" not in self.labels:
+            return json.dumps([self.severity, self.subject])
+        return json.dumps([self.severity, self.labels["namespace"], self.labels.get("model", "")])
+
 
 def raised(port: int) -> tuple[RaisedAlert, ...] | None:
     """Alerts that hold now, but the heartbeat; None where Prometheus does not answer."""
@@ -84,18 +91,27 @@ def once_each(alerts: Iterable[RaisedAlert]) -> Sequence[RaisedAlert]:
 def page(alert: RaisedAlert) -> list[str]:
     """The notification as whoever is on call gets it."""
     where = ", ".join(f"{name} {value}" for name, value in sorted(alert.labels.items()) if name not in _HIDDEN)
-    kind = "PAGE" if alert.severity == "page" else alert.severity.upper()
     links = [f"  {_called(name)}: {url}" for name, url in sorted(alert.annotations.items()) if name.endswith("_url")]
     if "dashboard_url" not in alert.annotations:
         links.append(f"  dashboard: headway sandbox dashboards {dashboard(alert.labels)}")
     more = alert.annotations.get("description")
     return [
-        f"{kind} {alert.name}: {alert.annotations.get('summary', '')}",
+        _headline(alert),
         *([f"  {more}"] if more else []),
         *([f"  {where}"] if where else []),
         *links,
         f"  holds since {alert.since.astimezone():%H:%M:%S}; people are told at {alert.told_at.astimezone():%H:%M:%S}",
     ]
+
+
+def joined(alert: RaisedAlert) -> str:
+    """One that comes in a notification that people have already, in a line."""
+    runbook = alert.annotations.get("runbook_url", "")
+    return f"  with it, at {alert.told_at.astimezone():%H:%M:%S}: {_headline(alert)}" + (f" ({runbook})" if runbook else "")
+
+
+def _headline(alert: RaisedAlert) -> str:
+    return f"{alert.severity.upper()} {alert.name}: {alert.annotations.get('summary', '')}"
 
 
 def dashboard(labels: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ from sandbox.traffic import load_process
 from sandbox.traffic.load_process import UsersTally
 
 _PERIOD_SECONDS = 2.0
+_SETTLED = timedelta(seconds=20)
+"""An alert that waits is told in advance once it has held for so long: of several, the one that people hear of first then
+leads."""
 Say = Callable[[str], None]
 
 
@@ -76,6 +79,10 @@ def undo(bed: RehearsalBed, pid: int | None = None) -> str | None:
     return str(found["name"])
 
 
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
 @dataclass
 class Watch:
     """Tells each alert once that did not hold `before`, has ended and come again, or that only waited then and fires now; and
@@ -86,14 +93,15 @@ class Watch:
     say: Say
     told: dict[str, RaisedAlert]
     gone: bool = False
+    clock: Callable[[], datetime] = _now
 
     @classmethod
-    def over(cls, layout: Layout, say: Say) -> "Watch":
+    def over(cls, layout: Layout, say: Say, clock: Callable[[], datetime] = _now) -> "Watch":
         port = Supervisor(layout).port("prometheus")
         before = pages.raised(port) or ()
-        for name in sorted({each.name for each in before}):
-            say(f"{name} holds already, and is told only if it comes again; wait until it has ended if you want to hear it.")
-        return cls(port, {each.key: each for each in before}, say, {})
+        if names := ", ".join(sorted({each.name for each in before})):
+            say(f"Held before: {names}. Such an alert is told only if it comes again; wait for its end if you want to hear it.")
+        return cls(port, {each.key: each for each in before}, say, {}, clock=clock)
 
     def _is_news(self, alert: RaisedAlert) -> bool:
         was = self.before.get(alert.key)
@@ -107,11 +115,13 @@ class Watch:
             self.gone = True
             return
         self.gone = False
-        for each in pages.once_each(alert for alert in now if self._is_news(alert)):
+        settled = (alert for alert in now if alert.firing or self.clock() - alert.since >= _SETTLED)
+        for each in pages.once_each(alert for alert in settled if self._is_news(alert)):
             told = self.told.get(each.subject)
             if told is None or each.told_at < told.told_at:  # a shorter window, by which people hear of it sooner
+                known = {other.notification for other in self.told.values()}
                 self.told[each.subject] = each
-                for line in pages.page(each):
+                for line in [pages.joined(each)] if each.notification in known else pages.page(each):
                     self.say(line)
 
 

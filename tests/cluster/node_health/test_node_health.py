@@ -5,6 +5,7 @@ What is simulated: the nodes, and the diagnostic's result, which a kubelet would
 
 import contextlib
 import json
+import re
 import subprocess
 import sys
 import time
@@ -269,6 +270,7 @@ def test_a_person_sets_a_node_apart_and_releases_it(sound: ControlPlane) -> None
     assert "is in quarantine already: slow since Tuesday" in said
     shown = _listed(sound)
     assert shown["gpu-a"]["quarantine"]["reason"] == "slow since Tuesday"
+    assert re.search(r"slow since Tuesday \(by \S+, since \d{4}-\d\d-\d\d \d\d:\d\dZ\)", " ".join(command(sound)[1].split()))
     assert shown["gpu-a"]["driver"] == "580.159.03"
     assert {run["model"] for node in shown.values() for run in node["runs"]} == {"defects"}
     rounds_until(sound, "gpu-a", QuarantineState.WAITING)

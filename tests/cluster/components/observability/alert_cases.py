@@ -6,7 +6,7 @@ from dataclasses import dataclass
 LONG = 480
 """Steps of fifteen seconds: two hours."""
 TENANT = 'kube_namespace_labels{namespace="vision",label_platform_io_tenant="vision"} 1x480'
-POD = 'namespace="vision",pod="defects-1"'
+POD = 'namespace="vision",pod="defects-r0123456789-1"'
 GPU = 'Hostname="l4-0",gpu="0",UUID="GPU-1"'
 MESH = 'destination_service_namespace="vision",destination_service_name="defects-r0123456789",reporter="source"'
 SERVICE = 'tenant="vision",model="defects"'
@@ -31,7 +31,7 @@ def _tenants(alert: str, sick: tuple[str, ...], well: tuple[str, ...], at: str, 
 
 
 _GPU_LABELS = {"Hostname": "l4-0", "UUID": "GPU-1", "gpu": "0"}
-_POD_LABELS = {"pod": "defects-1"}
+_POD_LABELS = {"model": "defects", "pod": "defects-r0123456789-1"}
 _CAPACITY = 'kube_node_labels{node="l4-0",label_nvidia_com_gpu_present="true"} 1x480'
 _UNCUT = 'kube_node_spec_taint{node="mig-0",key="startup-taint.cluster-autoscaler.kubernetes.io/mig-layout",effect="NoSchedule"}'
 
@@ -81,6 +81,7 @@ CASES = (
             "namespace": "vision",
             "destination_service_namespace": "vision",
             "destination_service_name": "defects-r0123456789",
+            "model": "defects",
         },
         summary="20% of the requests to defects-r0123456789 fail in the mesh without an answer from a server",
     ),
@@ -104,7 +105,7 @@ CASES = (
         ),
         at="10m",
         labels={"namespace": "vision", "platform_io_model": "defects", **_POD_LABELS},
-        summary="defects-1 serves requests, but Prometheus cannot read its metrics: release gates and autoscaling do not see it",
+        summary="defects-r0123456789-1 serves requests, but Prometheus cannot read its metrics: release gates and autoscaling do not see it",
     ),
     _tenants(
         "ModelServerRestarts",
@@ -112,7 +113,7 @@ CASES = (
         (f'kube_pod_container_status_restarts_total{{{POD},container="server"}} 0x40 1x400',),
         "20m",
         _POD_LABELS,
-        "defects-1 has restarted 3 times within half an hour",
+        "defects-r0123456789-1 has restarted 3 times within half an hour",
     ),
     _tenants(
         "ModelServerOutOfMemory",
@@ -126,7 +127,7 @@ CASES = (
         ),
         "30m",
         _POD_LABELS,
-        "The kernel killed defects-1 within the last hour, because it exceeded its memory limit",
+        "The kernel killed defects-r0123456789-1 within the last hour, because it exceeded its memory limit",
     ),
     Case(
         alert="KvCacheFull",
@@ -232,8 +233,8 @@ CASES = (
         (f"kube_pod_status_unschedulable{{{POD}}} 1x480",),
         ('kube_pod_status_unschedulable{namespace="headway-warm",pod="placeholder-1"} 1x480',),
         "30m",
-        {},
-        "Pods of vision that no node takes: 1",
+        {"model": "defects"},
+        "Pods of vision/defects that no node takes: 1",
     ),
     _tenants(
         "PodsEvicted",
@@ -254,49 +255,63 @@ CASES = (
     _tenants(
         "ReplicasMissing",
         (
-            'kube_deployment_status_replicas_available{namespace="vision",deployment="defects-r1"} 1x480',
-            'kube_deployment_spec_replicas{namespace="vision",deployment="defects-r1"} 2x480',
+            'kube_deployment_status_replicas_available{namespace="vision",deployment="defects-r0123456789"} 1x480',
+            'kube_deployment_spec_replicas{namespace="vision",deployment="defects-r0123456789"} 2x480',
         ),
         (
-            'kube_deployment_status_replicas_available{namespace="vision",deployment="defects-r1"} 2x480',
-            'kube_deployment_spec_replicas{namespace="vision",deployment="defects-r1"} 2x480',
+            'kube_deployment_status_replicas_available{namespace="vision",deployment="defects-r0123456789"} 2x480',
+            'kube_deployment_spec_replicas{namespace="vision",deployment="defects-r0123456789"} 2x480',
         ),
         "30m",
-        {"deployment": "defects-r1"},
-        "defects-r1 has had fewer available replicas than desired for twenty minutes",
+        {"deployment": "defects-r0123456789", "model": "defects"},
+        "defects-r0123456789 has had fewer available replicas than desired for twenty minutes",
     ),
     _tenants(
         "RolloutStuck",
-        ('kube_deployment_status_condition{namespace="vision",deployment="defects-r1",condition="Progressing",status="false"} 1x480',),
-        ('kube_deployment_status_condition{namespace="vision",deployment="defects-r1",condition="Progressing",status="true"} 1x480',),
+        (
+            'kube_deployment_status_condition{namespace="vision",deployment="defects-r0123456789",condition="Progressing",status="false"} 1x480',
+        ),
+        (
+            'kube_deployment_status_condition{namespace="vision",deployment="defects-r0123456789",condition="Progressing",status="true"} 1x480',
+        ),
         "30m",
-        {"deployment": "defects-r1", "condition": "Progressing", "status": "false"},
-        "The rollout of defects-r1 makes no progress",
+        {"deployment": "defects-r0123456789", "model": "defects", "condition": "Progressing", "status": "false"},
+        "The rollout of defects-r0123456789 makes no progress",
     ),
     _tenants(
         "AtMaximumReplicas",
         (
-            'kube_horizontalpodautoscaler_status_desired_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r1"} 8x480',
-            'kube_horizontalpodautoscaler_spec_max_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r1"} 8x480',
-            'kube_horizontalpodautoscaler_spec_min_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r1"} 2x480',
+            'kube_horizontalpodautoscaler_status_desired_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r0123456789"} 8x480',
+            'kube_horizontalpodautoscaler_spec_max_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r0123456789"} 8x480',
+            'kube_horizontalpodautoscaler_spec_min_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r0123456789"} 2x480',
         ),
         (
             # An arm of fixed size is always at its maximum.
-            'kube_horizontalpodautoscaler_status_desired_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r2"} 2x480',
-            'kube_horizontalpodautoscaler_spec_max_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r2"} 2x480',
-            'kube_horizontalpodautoscaler_spec_min_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r2"} 2x480',
+            'kube_horizontalpodautoscaler_status_desired_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r9876543210"} 2x480',
+            'kube_horizontalpodautoscaler_spec_max_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r9876543210"} 2x480',
+            'kube_horizontalpodautoscaler_spec_min_replicas{namespace="vision",horizontalpodautoscaler="keda-defects-r9876543210"} 2x480',
         ),
         "60m",
-        {"horizontalpodautoscaler": "keda-defects-r1"},
-        "keda-defects-r1 has asked for its maximum number of replicas for half an hour: more load would queue",
+        {"horizontalpodautoscaler": "keda-defects-r0123456789", "model": "defects"},
+        "keda-defects-r0123456789 has asked for its maximum number of replicas for half an hour: more load would queue",
     ),
     Case(
         alert="ScalerFailing",
-        sick=('keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r1",scaler="prometheusScaler"} 0+1x480',),
-        well=('keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r1",scaler="prometheusScaler"} 9x480',),
+        sick=(
+            'keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r0123456789",scaler="prometheusScaler"} 0+1x480',
+        ),
+        well=(
+            'keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r0123456789",scaler="prometheusScaler"} 9x480',
+        ),
         at="30m",
-        labels={"namespace": "vision", "exported_namespace": "vision", "scaledObject": "defects-r1", "scaler": "prometheusScaler"},
-        summary="defects-r1 of vision cannot read prometheusScaler: its replicas no longer follow the load",
+        labels={
+            "namespace": "vision",
+            "exported_namespace": "vision",
+            "model": "defects",
+            "scaledObject": "defects-r0123456789",
+            "scaler": "prometheusScaler",
+        },
+        summary="defects-r0123456789 of vision cannot read prometheusScaler: its replicas no longer follow the load",
     ),
     Case(
         alert="CanaryWithoutTraffic",

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -376,7 +377,7 @@ def test_an_alert_is_told_once_and_one_that_was_there_before_never(layout: Layou
     watch.once()
     watch.once()
     first, *rest = (line.split(":")[0] for line in said if not line.startswith(" "))
-    assert first.startswith("ReplicasMissing holds already")
+    assert first == "Held before"
     assert rest == ["PAGE SloBurnRate", "Prometheus does not answer"]
 
 
@@ -402,6 +403,39 @@ def test_an_alert_is_told_again_once_people_hear_of_it_sooner(layout: Layout) ->
     assert [line.split(":")[0] for line in said if not line.startswith(" ")] == ["TICKET SloBurnRate", "PAGE SloBurnRate"]
 
 
+def told_of(layout: Layout, raised: list[dict[str, Any]], clock: datetime) -> list[str]:
+    """What is said of alerts that were not there before."""
+    said, now = list[str](), list[dict[str, Any]]()
+    with served(prometheus(now), Supervisor(layout).port("prometheus")):
+        watch = Watch.over(layout, said.append, lambda: clock)
+        now.extend(raised)
+        watch.once()
+    return said
+
+
+def test_what_comes_in_the_same_notification_is_told_in_a_line(layout: Layout) -> None:
+    of_server = {"namespace": "quality", "model": "classifier"}
+    found = [alert("ModelServerRestarts", **of_server), alert("SloBurnRate", **of_server), alert("ReplicasMissing", namespace="search")]
+    said = told_of(layout, found, datetime(2026, 11, 25, 4, tzinfo=UTC))
+    joined = [line for line in said if line.startswith("  with it")]
+    assert [line.split(":")[0] for line in said if not line.startswith(" ")] == ["PAGE ModelServerRestarts", "PAGE ReplicasMissing"]
+    assert len(joined) == 1
+    assert joined[0].endswith(": PAGE SloBurnRate: SloBurnRate is so (docs/runbooks/slo-burn-rate.md)")
+
+
+def test_a_ticket_is_no_part_of_a_page(layout: Layout) -> None:
+    of_server = {"namespace": "quality", "model": "classifier"}
+    found = [alert("ModelServerRestarts", **of_server), alert("ModelServerOutOfMemory", "ticket", **of_server)]
+    said = told_of(layout, found, datetime(2026, 11, 25, 4, tzinfo=UTC))
+    assert not [line for line in said if line.startswith("  with it")]
+
+
+def test_an_alert_that_has_just_begun_to_hold_is_not_told_yet(layout: Layout) -> None:
+    begun = datetime(2026, 11, 25, 3, tzinfo=UTC)
+    assert told_of(layout, [alert("ReplicasMissing")], begun + timedelta(seconds=19)) == []
+    assert told_of(layout, [{**alert("ReplicasMissing"), "state": "firing"}], begun + timedelta(seconds=1)) != []
+
+
 def test_an_alert_that_ended_and_came_again_is_told(layout: Layout) -> None:
     raised = [alert("ReplicasMissing")]
 
@@ -422,8 +456,8 @@ def test_what_holds_already_is_said_first_and_what_waited_once_it_fires(layout: 
         watch.once()
         raised[1]["state"] = "firing"
         watch.once()
-    first, second, *rest = said
-    assert first.startswith("ReplicasMissing holds already") and second.startswith("SloBurnRate holds already")
+    first, *rest = said
+    assert first.startswith("Held before: ReplicasMissing, SloBurnRate.")
     assert [line.split(":")[0] for line in rest if not line.startswith(" ")] == ["PAGE SloBurnRate"]
 
 
