@@ -10,7 +10,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz bench bench-drift bench-release bench-traffic lock clean
+.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz soak bench bench-drift bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -87,6 +87,9 @@ test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## rea
 
 fuzz: .venv/.ready-dev .venv-fuzz/.ready  ## try each parser with inputs that coverage guides (FUZZ_INPUTS=1000000 for long; Linux)
 	@PYTHONPATH=$(CURDIR)/.venv-fuzz $(BIN)/python -m tests.fuzz
+
+soak: .venv/.ready-dev .venv-servers/.ready  ## simulated days on the sandbox's servers: SEED=1 HOURS=24, or REPLAY=FILE (hours)
+	@$(BIN)/python -m benchmarks.soak $(if $(REPLAY),--replay $(REPLAY),--seed $(or $(SEED),1) --hours $(or $(HOURS),24)) $(if $(MINUTES),--minutes $(MINUTES))
 
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks
