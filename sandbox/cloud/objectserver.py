@@ -12,6 +12,7 @@ everything.
 """
 
 import base64
+import copy
 import datetime
 import fnmatch
 import hashlib
@@ -27,8 +28,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from io import BytesIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import moto.core.common_models
 import moto.s3.models
 import moto.s3.responses
 from moto.iam.access_control import PermissionResult
@@ -116,6 +119,8 @@ class StoreServer:
         _have_randomness_of_its_own_in_each_thread()
         _have_uploads_replayed()
         _have_parts_listed_with_digests()
+        _have_nothing_kept_of_answers()
+        _have_versions_listed_without_their_content()
         self._denials: dict[str, list[dict[str, Any]]] = {}
         for entry in self._journal.entries():
             self._play(entry)
@@ -316,6 +321,31 @@ def _have_parts_listed_with_digests() -> None:
         return status, headers, re.sub(r"<PartNumber>(\d+)</PartNumber>", told, plain)
 
     setattr(moto.s3.responses.S3Response, "list_parts", list_parts)  # noqa: B010 -- pyright guards the attribute
+
+
+def _have_nothing_kept_of_answers() -> None:
+    """Moto remembers each of its objects for a page that nobody looks at here, also the copies that it makes to answer: gigabytes a day
+    where a ledger is listed each second."""
+
+    def unremembered(kind: Any, *_given: Any, **_named: Any) -> Any:
+        return object.__new__(kind)
+
+    setattr(moto.core.common_models.BaseModel, "__new__", unremembered)  # noqa: B010 -- pyright guards the attribute
+
+
+def _have_versions_listed_without_their_content() -> None:
+    """Let a list of versions, for which moto copies every object of the bucket, copy what it tells of each and not its bytes."""
+
+    def light(version: Any) -> Any:
+        made = object.__new__(type(version))
+        told = {"_etag": version.etag.strip('"'), "_value_buffer": BytesIO(), "multipart": None} if hasattr(version, "etag") else {}
+        vars(made).update(vars(version) | told)
+        return made
+
+    def copied(versions: Iterable[Any]) -> list[Any]:
+        return [light(each) for each in versions]
+
+    setattr(moto.s3.models, "copy", SimpleNamespace(copy=copy.copy, deepcopy=copied))  # noqa: B010 -- pyright guards what a module imports
 
 
 def _scope(environ: Environ) -> tuple[str, str]:

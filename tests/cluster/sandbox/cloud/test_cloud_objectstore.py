@@ -123,6 +123,19 @@ def test_a_locked_object_stays_locked_after_a_restart(store: Store) -> None:
         store.client("s3").delete_object(Bucket="ledger", Key="k", VersionId=answer["VersionId"])
 
 
+def test_reading_takes_no_memory_that_stays(store: Store) -> None:
+    """A ledger is listed each second of a release, for days."""
+    s3 = store.client("s3")
+    for number in range(100):
+        s3.put_object(Bucket="ledger", Key=f"events/{number:08d}", Body=b"a" * 4000)
+    store.versions()
+    (before,) = (process.memory_bytes for process in Supervisor(store.layout).list())
+    for _ in range(100):
+        store.versions()
+    (after,) = (process.memory_bytes for process in Supervisor(store.layout).list())
+    assert (after - before) >> 20 < 20
+
+
 def test_what_was_deleted_stays_deleted(store: Store) -> None:
     answer = store.client("s3").put_object(Bucket="ledger", Key="k", Body=b"1")
     store.client("s3").delete_object(Bucket="ledger", Key="k", VersionId=answer["VersionId"])
