@@ -40,7 +40,7 @@ from tests.unit.release_world import ROOM, START, UNASKED, Reading
 
 MEETINGS_WITHOUT_TIME = 3000
 """After so many meetings with ledger or cluster in one moment of simulated time, a runner is stuck."""
-KEPT = 40
+KEPT = 8
 """Objects that a tenant keeps at once."""
 PODS = f"/api/v1/namespaces/{TENANT_NAME}/pods"
 AWAY = (OutOfReachError, UnreachableError, LostError, UserError)

@@ -39,10 +39,11 @@ class Soaked:
 
     def table(self) -> str:
         hours = self.carried[-1].at / HOUR if self.carried else 0.0
-        ends = ", ".join(f"{count} {how}" for how, count in sorted(self.releases.items())) or "none"
+        ended = sum(self.releases.values())
         lines = [
             f"{len(self.carried)} events in {hours:.1f} simulated hours, {self.seconds / 60:.0f} min, load {self.load:.1f}",
-            f"releases: {ends}; {self.events} events in the ledger; the guard took traffic back {self.guard_took} times",
+            f"{ended} releases ended; {self.events} events in the ledger; the guard took traffic back {self.guard_took} times",
+            *(f"  {count:5} {how}" for how, count in sorted(self.releases.items())),
             "memory and disk, first and most (MiB): "
             + ", ".join(f"{name} {self.first[name] // MIB} {size // MIB}" for name, size in sorted(self.most.items())),
             *(f"  {count:5} {what}" for what, count in sorted(self.done.items())),
@@ -76,7 +77,9 @@ def soak(folder: Path, events: Sequence[SoakEvent], say: Callable[[str], None] =
             found = _at_the_end(carrier, onlooker)
         releases: dict[str, int] = {}
         for rollout in onlooker.service.past:
-            releases[str(rollout.outcome)] = releases.get(str(rollout.outcome), 0) + 1
+            why = f": {rollout.failing.reason[:90]}" if rollout.failing else ""
+            how = f"{rollout.outcome}{why}"
+            releases[how] = releases.get(how, 0) + 1
         return Soaked(
             carried=tuple(carried),
             broken=found,
