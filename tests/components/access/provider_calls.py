@@ -4,7 +4,8 @@ Source: hashicorp/terraform-provider-aws, `internal/service/` and the file that 
 delete of the arguments that our program sets, with the waits between. Files were read in stored copies of different
 ages, not at the version that pulumi-aws pins; those in `UNREAD` were not, and their rows are by the API alone. What the
 provider does only where somebody sets an argument that we never set (IPAM) or has what we never make (Lambda's
-interfaces, GuardDuty's endpoints) is left out.
+interfaces) is left out. So is what it tries once EC2 refuses a subnet's end: to take the subnet from GuardDuty's endpoint
+(`ec2/vpc_subnet.go`), which a deployer may not, or it could blind whoever watches it; the guide says who ends that.
 """
 
 from collections.abc import Mapping

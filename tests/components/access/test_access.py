@@ -161,6 +161,16 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
         for tag in ("GuardDutyManaged", "Name", "aws:cloudformation:stack-id", "aws:eks:cluster-name", "elbv2.k8s.aws/cluster")
         for action in ("CreateTags", "RevokeSecurityGroupEgress", "RevokeSecurityGroupIngress")
     ),
+    *(
+        (
+            f"GuardDuty's endpoint: {action}",
+            CLUSTER,
+            f"ec2:{action}",
+            f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc-endpoint/vpce-1",
+            {**UNMARKED, "aws:ResourceTag/GuardDutyManaged": "true"},
+        )
+        for action in ("DeleteVpcEndpoints", "ModifyVpcEndpoint")
+    ),
     ("a group without tags for another environment", CLUSTER, "ec2:CreateTags", f"{GROUP}/sg-1", {**UNMARKED, **TAKE_FOR_STAGING}),
     ("a group without tags by another tag", CLUSTER, "ec2:CreateTags", f"{GROUP}/sg-1", dict(UNMARKED)),
     ("anybody's instance by tagging it", CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:instance/i", {**TAKE}),
