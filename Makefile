@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 UV := $(BIN)/uv
 QUICK := tests/unit tests/components tests/policies packages/pulumi-embedded/tests/providers
+UNIT := $(BIN)/pytest -n 2 --dist worksteal -m 'not slow'  # neighbours stay on one worker and share what they cached
+SINCE ?= main
 # Real processes on a shared machine: a failure counts when it is seen twice; one seen once is named in the summary.
 TWICE := --reruns 1 -rR
 SERVERS := control-plane crds prometheus alertmanager registry ratelimit prometheus-operator network-policies keda cert-manager collector
@@ -10,7 +12,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check lint types arrows unit test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz soak bench bench-drift bench-release bench-traffic lock clean
+.PHONY: help up down status reset check check-all lint types arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz soak bench bench-drift bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -28,8 +30,11 @@ status: .venv/.ready  ## show what is there, from the live cluster
 reset: .venv/.ready  ## forget the sandbox; built programs stay in the cache
 	@$(BIN)/headway sandbox reset --yes
 
-check: .venv/.ready-dev  ## the quick tier: lint, types, arrows, unit, components, policies
-	@$(MAKE) --no-print-directory -j 2 types unit lint arrows  # the type checker has one thread: tests fill the other core
+check: .venv/.ready-dev  ## after a change: lint, types, arrows, and the quick tests that can reach what differs from main (SINCE=COMMIT)
+	@$(MAKE) --no-print-directory -j 2 types reached lint arrows  # the type checker has one thread: tests fill the other core
+
+check-all: .venv/.ready-dev  ## lint, types, arrows and every quick test
+	@$(MAKE) --no-print-directory -j 2 types unit lint arrows
 
 lint: .venv/.ready-dev
 	@$(BIN)/ruff format --check $(SOURCES)
@@ -43,13 +48,16 @@ arrows: .venv/.ready-dev
 	@said=$$($(BIN)/lint-imports --no-cache) || { printf '%s\n' "$$said"; exit 1; }; printf '%s\n' "$$said" | grep -E 'KEPT|Contracts'
 
 unit: .venv/.ready-dev
-	@$(BIN)/pytest -n 2 --dist worksteal -m 'not slow' $(QUICK)  # neighbours stay on one worker and share what they cached
+	@$(UNIT) -p tests.watched $(QUICK)  # which fails where `reached` would have left a test out
+
+reached: .venv/.ready-dev
+	@tests=$$($(BIN)/python -m tests.reached $(SINCE)) || exit; [ -z "$$tests" ] || $(UNIT) $$tests
 
 # On a fresh machine the servers are built beside the quick tiers, with what these leave of the processors; then test-cluster waits for them.
 test: export HEADWAY_EVERY_TEST := 1
 test: .venv/.ready-dev .venv-servers/.ready  ## every test but the long ones on real traffic; what could run and does not fails
 	@nice -n 10 $(BIN)/headway sandbox build $(SERVERS) >/dev/null 2>&1 & ahead=$$!; trap "kill $$ahead 2>/dev/null" EXIT; \
-	$(MAKE) --no-print-directory check test-engine && $(MAKE) --no-print-directory test-cluster test-serving
+	$(MAKE) --no-print-directory check-all test-engine && $(MAKE) --no-print-directory test-cluster test-serving
 
 test-engine: .venv/.ready-dev .venv-clients/.ready  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
 	@$(BIN)/pytest -n 2 $(TWICE) packages/pulumi-embedded/tests/engine tests/environments

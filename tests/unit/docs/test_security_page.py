@@ -1,5 +1,6 @@
 """The page of what is defended: each wall is there, and so is the test that shows it."""
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
@@ -23,4 +24,5 @@ def test_each_attack_has_a_wall_and_a_test_that_exist(row: list[str]) -> None:
     _, _, wall, shown = row
     file, _, name = shown.partition("::")
     assert (ROOT / wall).is_file(), wall
+    assert fnmatchcase(file, "*/test_*.py"), shown
     assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), shown
