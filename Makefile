@@ -12,7 +12,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check check-all lint types arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz soak bench bench-drift bench-release bench-traffic lock clean
+.PHONY: help up down status reset check check-all lint types arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz mutants soak bench bench-drift bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -99,6 +99,9 @@ fuzz: .venv/.ready-dev .venv-fuzz/.ready  ## try each parser with inputs that co
 soak: .venv/.ready-dev .venv-servers/.ready  ## simulated days on the sandbox's servers: SEED=1 HOURS=24, or REPLAY=FILE (hours)
 	@$(BIN)/python -m benchmarks.soak $(if $(REPLAY),--replay $(REPLAY),--seed $(or $(SEED),1) --hours $(or $(HOURS),24)) $(if $(MINUTES),--minutes $(MINUTES))
 
+mutants: .venv/.ready-dev .venv-mutants/.ready  ## change the rooms that decide in one place at a time, and count what their tests notice (MUTANTS=200 a room; hours)
+	@PYTHONPATH=$(CURDIR)/.venv-mutants $(BIN)/python -m tests.mutation
+
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks
 
@@ -128,12 +131,17 @@ bench-drift: .venv/.ready-dev .venv-drift/.ready  ## measure drift of inputs and
 	@$(UV) pip install -q --python $(BIN)/python --target .venv-fuzz --require-hashes -r requirements/fuzz.txt || { echo 'error: the fuzzer could not be installed.'; echo '  Nothing was tried.'; echo '  It exists for Linux; check that and the network; then run the command again.'; exit 3; }
 	@touch $@
 
+.venv-mutants/.ready: .venv/.uv requirements/mutants.txt
+	@$(UV) pip install -q --python $(BIN)/python --target .venv-mutants --require-hashes -r requirements/mutants.txt || { echo 'error: mutmut could not be installed.'; echo '  Nothing was tried.'; echo '  Check the network; then run the command again.'; exit 3; }
+	@touch $@
+
 lock:            ## resolve the requirements anew; the files name no registry
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml -o requirements/headway.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/servers.in -o requirements/servers.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/traffic.in -o requirements/traffic.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/fuzz.in -o requirements/fuzz.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/drift.in -o requirements/drift.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/bootstrap.in -c requirements/dev.txt -o requirements/bootstrap.txt
 
@@ -166,4 +174,4 @@ lock:            ## resolve the requirements anew; the files name no registry
 
 clean: .venv/.ready  ## reset, and remove both environments
 	@$(BIN)/headway sandbox reset --yes
-	@rm -rf .venv .venv-clients .venv-drift .venv-fuzz .venv-servers .venv-traffic
+	@rm -rf .venv .venv-clients .venv-drift .venv-fuzz .venv-mutants .mutants .venv-servers .venv-traffic

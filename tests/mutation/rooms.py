@@ -1,0 +1,50 @@
+"""The rooms that decide, each with the tests that must notice when it decides otherwise."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from random import Random
+
+
+@dataclass(frozen=True)
+class Room:
+    """Files of which mutants are made, as patterns, and what pytest is asked to run against each."""
+
+    files: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+ROOMS = {
+    "arithmetic": Room(
+        ("headway/contract/arithmetic/*.py",),
+        ("tests/unit/contract", "tests/unit/release/test_release_experiment.py"),
+    ),
+    "contract rules": Room(("headway/contract/rules/*.py",), ("tests/unit/contract",)),
+    "gate": Room(("headway/release/gate/*.py",), ("tests/unit/release/gate",)),
+    "ledger": Room(("headway/ledger/*.py",), ("tests/unit/ledger", "tests/unit/release/test_release_adversary.py")),
+    "guard and planner": Room(
+        ("headway/release/guard.py", "headway/release/plan.py", "headway/release/driver/rollout_state.py"),
+        ("tests/unit/release/driver", *(f"tests/unit/release/test_release_{name}.py" for name in ("plan", "adversary", "accept", "bind"))),
+    ),
+    "admission": Room(
+        ("components/platform/admission.py", "components/tenant/admission.py", "policies/guardrails/admission.py"),
+        ("tests/components/platform", "tests/components/tenant", "tests/components/test_golden_manifests.py", "tests/policies"),
+    ),
+    "policies": Room(("policies/guardrails/*.py",), ("tests/policies", "tests/unit/policies")),
+}
+
+
+def drawn(names: Iterable[str], count: int, seed: int) -> list[str]:
+    """As many of the mutants by chance, all where there are no more; the same for the same seed."""
+    every = sorted(names)
+    return sorted(Random(seed).sample(every, min(count, len(every))))
+
+
+def changes_words_only(difference: str) -> bool:
+    """Whether a unified diff changes one line in nothing but the letters' case, or in mutmut's XX around a text.
+
+    Most such mutants change what people read. They are counted, and shown apart.
+    """
+    lines = [line for line in difference.splitlines() if not line.startswith(("---", "+++", "@@", "#"))]
+    before = "".join(line[1:] for line in lines if line.startswith("-"))
+    after = "".join(line[1:] for line in lines if line.startswith("+"))
+    return before.casefold() == after.replace("XX", "").casefold()
