@@ -56,7 +56,7 @@ def rehearse(
     once `stopped`."""
 
     def preview(layer: Layer) -> LayerResult | None:
-        return None if stopped() else LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=False))
+        return None if stopped() else LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=False, shown=True))
 
     results: list[LayerResult] = []
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -153,28 +153,32 @@ def _drifted(step: StepEventMetadata) -> bool:
     return step.op not in (OpType.SAME, OpType.READ)
 
 
-def _plan(layer: Layer, runner: StackRunner, progress: Progress, *, refresh: bool) -> StackResult:
+def _plan(layer: Layer, runner: StackRunner, progress: Progress, *, refresh: bool, shown: bool = False) -> StackResult:
+    """`shown`: the result is told at once, so progress does not say the same."""
     key = f"layer/{layer.stack}"
     progress.step(key, "planning with the policy pack")
     result = runner.preview(layer.stack, layer.packs, refresh=refresh, on_event=None)
-    progress.done(key, "planned") if result.ok else progress.failed(key, "refused")
+    if result.ok:
+        progress.done(key, "" if shown else "planned")
+    else:
+        progress.failed(key, "" if shown else "refused")
     return result
 
 
 def _bring(layer: Layer, examined: LayerResult | None, runner: StackRunner, progress: Progress) -> LayerResult:
-    result = examined or LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=True))
+    result = examined or LayerResult(layer=layer, planned=_plan(layer, runner, progress, refresh=True, shown=True))
     plan = result.planned
     if not plan.ok or plan.changed == 0:
         return result
     key = f"layer/{layer.stack}"
-    progress.step(key, f"applying {plan.changed} changes")
+    progress.step(key, f"applying {plan.changed} change{'' if plan.changed == 1 else 's'}")
 
     def watch(event: EngineEvent) -> None:
         if text := _doing(event):
             progress.step(key, text)
 
     applied = runner.up(layer.stack, layer.packs, refresh=True, on_event=watch)
-    (progress.done if applied.ok else progress.failed)(key, "applied" if applied.ok else "failed")
+    (progress.done if applied.ok else progress.failed)(key, "")
     return replace(result, applied=applied)
 
 

@@ -10,10 +10,10 @@ class Progress(Protocol):
         """`key` (stable, for instance `build/control-plane`; its last part is shown as the name) is now at `text`."""
 
     def done(self, key: str, text: str) -> None:
-        """`key` has ended well; `text` says with what result."""
+        """`key` has ended well; `text` says with what result, and is empty where whoever gets the result shows it."""
 
     def failed(self, key: str, text: str) -> None:
-        """`key` has failed; `text` says why in a line."""
+        """`key` has failed; `text` says why in a line, and is empty where whoever gets the result shows it."""
 
 
 class Silent:

@@ -89,6 +89,8 @@ class ConsoleProgress:
     def _end(self, key: str, mark: str, text: str) -> None:
         with self._lock:
             task = self._tasks.pop(key, None)
+        if not text:  # whoever gets the result shows it
+            return
         spent = f" [dim]{elapsed(self._clock() - task.began)}[/dim]" if task else ""
         self._console.print(f"  {mark} {_said(key, text)}{spent}", highlight=False)
 

@@ -184,7 +184,7 @@ def _promised(promises: tuple[Promise, ...]) -> str:
         return "[dim]not measured[/dim]"
     worst = max(promises, key=lambda each: each.burn)
     if worst.burn <= _BURNS:
-        return f"[green]kept[/green] [dim]{times(worst.burn)}[/dim]"
+        return f"[green]kept[/green] [dim]burns {times(worst.burn)}[/dim]"
     return f"[red]{escape(worst.objective)} burns {times(worst.burn)}[/red]"
 
 
@@ -192,7 +192,7 @@ def _promise(promise: Promise) -> str:
     colour = "green" if promise.burn <= _BURNS else "red"
     return (
         f"{escape(promise.objective)}: {100 * promise.broken:.3g} % of requests broke it in the last hour, "
-        f"{100 * promise.allowed:.3g} % may: [{colour}]{times(promise.burn)}[/]"
+        f"{100 * promise.allowed:.3g} % may: [{colour}]burns {times(promise.burn)}[/]"
     )
 
 

@@ -45,14 +45,8 @@ def layer(result: LayerResult) -> RenderableType:
     head = f"{mark} [bold]{result.layer.stack:<18}[/bold] {_changes(last)}  [dim]{_verb(result)}, {elapsed(last.seconds)}[/dim]"
     lines: list[RenderableType] = [head]
     lines += [_finding(v.level, v.policy, v.resource, v.message) for v in last.violations if not v.unevaluated and v.policy != POLICY_GATE]
-    unknown = [v for v in last.violations if v.unevaluated or v.policy == POLICY_GATE]
-    if unknown:
-        lines.append(
-            f"    [dim]{len(unknown)} policy result{'s' if len(unknown) > 1 else ''} cannot be known before the update runs;"
-            " each is checked before the step that it concerns[/dim]"
-        )
-    lines += [Padding(Text(e, style="red"), (0, 0, 0, 4)) for e in last.errors]
-    lines += [Padding(Text(w, style="yellow"), (0, 0, 0, 4)) for w in last.warnings]
+    lines += [Padding(Text(e, style="red"), (0, 0, 0, 4), expand=False) for e in last.errors]
+    lines += [Padding(Text(w, style="yellow"), (0, 0, 0, 4), expand=False) for w in last.warnings]
     return Group(*lines)
 
 
@@ -78,9 +72,8 @@ def _changes(result: StackResult) -> str:
 def _finding(level: str, policy: str, resource: str, message: str) -> RenderableType:
     colour = "red" if level == "mandatory" else "yellow"
     name = resource.rsplit("::", 1)[-1]
-    return Padding(
-        Text.from_markup(f"[{colour}]{level}[/{colour}] [bold]{policy}[/bold] on {escape(name)}\n{escape(message)}"), (0, 0, 0, 4)
-    )
+    said = Text.from_markup(f"[{colour}]{level}[/{colour}] [bold]{policy}[/bold] on {escape(name)}\n{escape(message)}")
+    return Padding(said, (0, 0, 0, 4), expand=False)
 
 
 def view(console: Console, cluster: ClusterView, live: Sequence[RunningExtra] = ()) -> None:
@@ -131,12 +124,15 @@ def summary(console: Console, report: Report, spent: str, *, ready: bool, usual:
     checkout."""
     changed = sum(r.applied.changed for r in report.layers if r.applied)
     total = sum(r.last.total for r in report.layers)
-    what = f"{changed} changes in {total} resources" if changed else f"nothing changed, {total} resources are as the program says"
+    changes = f"{changed} change{'' if changed == 1 else 's'}"
+    what = f"{changes} in {total} resources" if changed else f"nothing changed, {total} resources are as the program says"
     state = "[bold green]Everything is ready[/bold green]" if ready else "[bold red]Not everything is ready[/bold red]"
     console.print(f"{state}: {what}. [dim]{spent}[/dim]")
     if usual:
         console.print(
-            '[dim]headway sandbox status · headway sandbox down · eval "$(headway sandbox env)" && pulumi preview -s sandbox-platform[/dim]'
+            '[dim]Now: eval "$(.venv/bin/headway sandbox env)", then headway sandbox status, or pulumi preview -s sandbox-platform;'
+            " make down stops it.[/dim]",
+            soft_wrap=True,
         )
         console.print(
             "[dim]Release something yourself, to users who never stop asking: make demo-traffic, then docs/guide/own-release.md[/dim]"

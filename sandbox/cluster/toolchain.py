@@ -193,7 +193,7 @@ class _Build:
     def _compile(self, go: golang.Go, folder: Path) -> None:
         folder.mkdir(parents=True)
         for number, binary in enumerate(self._set.binaries, start=1):
-            which = binary.name if len(self._set.binaries) == 1 else f"{binary.name} ({number} of {len(self._set.binaries)})"
+            which = "" if len(self._set.binaries) == 1 else f"{binary.name} ({number} of {len(self._set.binaries)}): "
             total = self._count_packages(go, binary, which)
             self._compile_one(go, binary, which, total, folder / binary.name)
             for program in binary.programs:
@@ -201,7 +201,7 @@ class _Build:
 
     def _count_packages(self, go: golang.Go, binary: Binary, which: str) -> int:
         """How many packages the binary links; as a side effect every module that is missing is downloaded, which is
-        shown."""
+        shown. `which` is what the lines begin with."""
         modules = sum(1 for line in (self._set.folder / "go.sum").read_text().splitlines() if "/go.mod " not in line)
         downloaded: set[str] = set()
         packages = 0
@@ -210,11 +210,11 @@ class _Build:
             nonlocal packages
             if line.startswith("go: downloading "):
                 downloaded.add(line)
-                self._tick(f"{which}: {len(downloaded)} of at most {modules} modules downloaded")
+                self._tick(f"{which}downloading modules, {len(downloaded)} of at most {modules}")
             elif line != "unsafe":  # listed, and never compiled
                 packages += 1
 
-        self._step(f"{which}: reading its modules")
+        self._step(f"{which}reading its modules")
         self._command(
             go, ["list", "-deps", *_tags(binary), binary.package], doing=f"downloading the modules of {binary.name}", on_line=on_line
         )
@@ -227,12 +227,12 @@ class _Build:
             nonlocal compiled
             compiled += 1
             if compiled < total:
-                self._tick(f"{which}: compiling package {compiled} of {total}")
+                self._tick(f"{which}compiling package {compiled} of {total}")
             else:
-                self._step(f"{which}: linking")
+                self._step(f"{which}linking")
 
         flags = ["-trimpath", "-v", *_tags(binary), "-ldflags", link_flags(binary, self._versions), "-o", str(output)]
-        self._step(f"{which}: compiling {total} packages")
+        self._step(f"{which}compiling {total} packages")
         self._command(go, ["build", *flags, binary.package], doing=f"compiling {binary.name}", on_line=on_line)
 
     def _module_folder(self, go: golang.Go, module: str) -> Path:

@@ -18,6 +18,16 @@ def test_a_task_is_told_when_it_changes_and_when_it_ends_with_its_time() -> None
     assert out.getvalue().splitlines() == ["  … etcd: compiling", "  … etcd: linking", "  ✓ etcd: built 1 min 30 s"]
 
 
+def test_a_task_whose_result_others_show_ends_without_a_line() -> None:
+    out, now = io.StringIO(), [0.0]
+    progress = ConsoleProgress(Console(file=out, width=120), clock=lambda: now[0])
+    progress.step("layer/vision", "applying 3 changes")
+    progress.done("layer/vision", "")
+    now[0] = 9.0
+    progress.step("layer/vision", "planning")
+    assert out.getvalue().splitlines() == ["  … vision: applying 3 changes", "  … vision: planning"]
+
+
 def test_a_task_that_changes_fast_is_told_now_and_then() -> None:
     out, now = io.StringIO(), [0.0]
     progress = ConsoleProgress(Console(file=out, width=120), clock=lambda: now[0])

@@ -171,7 +171,7 @@ def test_one_service_in_full_has_its_address_pods_promises_and_report(command: C
     assert "vision/defects in sandbox address defects.vision.models.example.com" in said
     assert f"{scene.stable} (stable) 1 of 2 ready" in said
     assert "a n1 ready" in said and "b on no node pool l4:" in said
-    assert "availability: 0.3 % of requests broke it in the last hour, 0.1 % may: 3x" in said
+    assert "availability: 0.3 % of requests broke it in the last hour, 0.1 % may: burns 3x" in said
     assert "now r1: 55 requests a second, 1.2 % fail, p99 148 ms; on average 12 ms in the queue and 120 ms in the model" in said
     assert "headway release report vision/defects -e sandbox" in said
 

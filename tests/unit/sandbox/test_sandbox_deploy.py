@@ -79,6 +79,22 @@ def test_a_first_run_carries_out_what_was_rehearsed_from_the_top_down() -> None:
     assert all(r.ok and r.changed for r in results)
 
 
+class Said(Silent):
+    """Keeps what it was told of ends."""
+
+    def __init__(self) -> None:
+        self.ends: list[str] = []
+
+    def done(self, key: str, text: str) -> None:
+        self.ends.append(text)
+
+
+def test_a_result_that_is_told_is_not_told_by_progress_too() -> None:
+    runner, progress = cast(Any, Scripted({"cluster": 3, "platform": 2, "a": 1, "b": 1})), Said()
+    deploy(GROUPS, runner, progress, lambda _: None, rehearsed=rehearse(GROUPS, runner, progress, lambda _: None))
+    assert set(progress.ends) == {""}
+
+
 def test_an_unchanged_environment_is_planned_once_and_never_applied() -> None:
     results, log = run({"cluster": 0, "platform": 0, "a": 0, "b": 0})
     assert sorted(log) == ["preview a", "preview b", "preview cluster", "preview platform"]
