@@ -27,6 +27,7 @@ _ONLINE = (
     "identity",
     "administrator",
     "service-linked-roles",
+    "principals",
     "zones",
     "quotas",
     "offerings",

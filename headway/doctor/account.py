@@ -58,6 +58,8 @@ class AccountFacts:
     caller: Caller | Unanswered
     roles: frozenset[str] | Unanswered
     """Service-linked roles that exist, of those that the environment needs."""
+    principals: frozenset[str] | Unanswered
+    """ARNs of roles that exist, of those that its file lets into the cluster."""
     zones: Mapping[str, str] | Unanswered
     """Ids of the zones that the account can use, by name."""
     quotas: Mapping[str, ServiceQuota] | Unanswered
@@ -88,6 +90,7 @@ def judge(
         _identity(layer, facts.caller),
         _administrator(layer, facts.caller, GENERATED if generated else {}),
         _roles(layer, facts.roles),
+        _principals(layer, facts.principals),
         judge_zones(layer, facts.zones),
         judge_quotas(layer, facts.quotas),
         _offerings(layer, facts.offerings),
@@ -166,6 +169,34 @@ def roles_of(layer: Described) -> frozenset[str]:
     """Service-linked roles that the environment needs: that of spot instances with a spot pool only."""
     spot = any(pool.capacity.kind == "spot" for pool in layer.pools)
     return frozenset({SCALING_ROLE, SPOT_ROLE} if spot else {SCALING_ROLE})
+
+
+def named_roles(layer: Described) -> tuple[str, ...]:
+    """ARNs of the roles of the environment's account that its file lets into the cluster."""
+    found = {*layer.administrators, *(member for members in layer.groups.values() for member in members)}
+    return tuple(sorted(arn for arn in found if arn.startswith(f"arn:aws:iam::{layer.account_id}:role/")))
+
+
+def _principals(layer: Described, there: frozenset[str] | Unanswered) -> DoctorResult:
+    """EKS looks each up (CreateAccessEntry: "The specified principalArn is invalid: invalid principal",
+    terraform-aws-modules/terraform-aws-eks#2969), by its ARN with the path.
+    """
+    if isinstance(there, Unanswered):
+        return unknown("principals", there)
+    named = named_roles(layer)
+    missing = [
+        Problem(
+            rule="principals",
+            path=("control_plane", "administrators" if arn in layer.administrators else "groups"),
+            value=arn,
+            fact=f"The account has no role {arn}",
+            consequence="EKS refuses its access entry, and the cluster layer stays half made",
+            remedy="Create the role, or write its ARN as IAM shows it, with its path; SSO's roles have one, too",
+        )
+        for arn in named
+        if arn not in there
+    ]
+    return judged("principals", f"Each of {len(named)} roles that the file lets into the cluster exists.", missing)
 
 
 def _offerings(layer: Described, offerings: Mapping[str, frozenset[str]] | Unanswered) -> DoctorResult:

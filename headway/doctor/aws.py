@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from headway.capacity.described import Described
 from headway.contract.pool_parts import CapacityBlock, Reservation
-from headway.doctor.account import AccountFacts, Caller, ReservationFacts, roles_of
+from headway.doctor.account import AccountFacts, Caller, ReservationFacts, named_roles, roles_of
 from headway.doctor.check import Unanswered
 from headway.doctor.endpoints import EndpointFacts, kind, service_name
 from headway.doctor.quotas import ADDRESSES, GATEWAYS, NETWORKS, SERVICES, STORAGE, ServiceQuota, counted, needs
@@ -22,7 +22,12 @@ def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clie
     not in others' use."""
     with ThreadPoolExecutor(max_workers=8, thread_name_prefix="doctor") as pool:
         caller = pool.submit(_answer, lambda: _caller(clients))
-        roles = pool.submit(_answer, lambda: _roles(layer, clients))
+        roles = pool.submit(
+            lambda: (
+                _answer(lambda: frozenset(_roles(roles_of(layer), clients))),
+                _answer(lambda: frozenset(_roles((arn.rpartition("/")[2] for arn in named_roles(layer)), clients).values())),
+            )
+        )
         zones = pool.submit(_answer, lambda: _zones(clients))
         quotas = pool.submit(_answer, lambda: _quotas(layer, clients, environment))
         offerings = pool.submit(_answer, lambda: _offerings(layer, clients))
@@ -31,7 +36,8 @@ def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clie
         reservations = pool.submit(_answer, lambda: _reservations(layer, clients))
         return AccountFacts(
             caller=caller.result(),
-            roles=roles.result(),
+            roles=roles.result()[0],
+            principals=roles.result()[1],
             zones=zones.result(),
             quotas=quotas.result(),
             offerings=offerings.result(),
@@ -59,16 +65,16 @@ def _caller(clients: Clients) -> Caller:
     return Caller(found["Account"], found["Arn"])
 
 
-def _roles(layer: Described, clients: Clients) -> frozenset[str]:
+def _roles(names: Iterable[str], clients: Clients) -> Mapping[str, str]:
+    """ARNs of those that exist, by name."""
     iam = clients("iam")
-    there = set[str]()
-    for name in sorted(roles_of(layer)):
+    there = dict[str, str]()
+    for name in sorted(set(names)):
         try:
-            iam.get_role(RoleName=name)
+            there[name] = iam.get_role(RoleName=name)["Role"]["Arn"]
         except iam.exceptions.NoSuchEntityException:
             continue
-        there.add(name)
-    return frozenset(there)
+    return there
 
 
 def _zones(clients: Clients) -> Mapping[str, str]:

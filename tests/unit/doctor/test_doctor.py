@@ -5,6 +5,7 @@ import re
 import subprocess
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,7 @@ LAYER = layer()
 WELL = AccountFacts(
     caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/headway-deploy/me"),
     roles=frozenset({SCALING_ROLE, SPOT_ROLE}),
+    principals=frozenset({DEPLOYER}),
     zones={zone: f"usw2-az{number}" for number, zone in enumerate(LAYER.zones, 1)},
     quotas={
         **{need.code: ServiceQuota("Running instances", need.vcpus) for need in needs(LAYER)},
@@ -85,6 +87,7 @@ def test_an_account_that_has_everything_has_no_problem() -> None:
         ),
         ("administrator", {"caller": Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me")}, "user/me is not among the cluster's admin"),
         ("service-linked-roles", {"roles": frozenset[str]()}, "The account has no role AWSServiceRoleForAutoScaling"),
+        ("principals", {"principals": frozenset[str]()}, f"The account has no role {DEPLOYER}"),
         ("zones", {"zones": {LAYER.zones[0]: "usw2-az1"}}, f"The account has no zone {LAYER.zones[1]}"),
         (
             "zones",
@@ -186,6 +189,15 @@ def test_a_creator_who_stays_administrator_is_only_warned() -> None:
     stranger = replace(WELL, caller=Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me"))
     (problem,) = examined(stranger, layer(creator_is_administrator=True))["administrator"].problems
     assert problem.level is ProblemLevel.WARNING
+
+
+def test_a_role_of_a_group_is_looked_for_with_its_path() -> None:
+    member = f"arn:aws:iam::{ACCOUNT}:role/ml"
+    found = layer(groups={"vision-ml": (member, f"arn:aws:iam::{ACCOUNT}:user/me", "arn:aws:iam::999999999999:role/theirs")})
+    (problem,) = examined(WELL, found)["principals"].problems
+    assert (problem.path, problem.value) == (("control_plane", "groups"), member)
+    elsewhere = replace(WELL, principals=frozenset({DEPLOYER, f"arn:aws:iam::{ACCOUNT}:role/teams/ml"}))
+    assert examined(elsewhere, found)["principals"].blocking
 
 
 def test_a_pool_counts_in_each_of_its_zones_at_its_largest() -> None:
@@ -290,6 +302,15 @@ IN_USE: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
+ROLE = {
+    "Path": "/",
+    "RoleName": "headway-deploy",
+    "RoleId": "AROAAAAAAAAAAAAAAAAA",
+    "Arn": DEPLOYER,
+    "CreateDate": datetime(2026, 1, 1, tzinfo=UTC),
+}
+
+
 def listed(*codes: str) -> tuple[str, Any]:
     return "list_service_quotas", {"Quotas": [{"QuotaCode": code, "QuotaName": f"quota {code}", "Value": 9.0} for code in codes]}
 
@@ -299,7 +320,7 @@ def asked(**changes: Any) -> AccountFacts:
     ec2 = listed(*(need.code for need in needs(LAYER)), ADDRESSES, "L-OTHER")
     answers: dict[str, list[tuple[str, Any]]] = {
         "sts": [("get_caller_identity", {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "AIDAAAAAAAAAAAAAAAAA"})],
-        "iam": [("get_role", "NoSuchEntity"), ("get_role", "NoSuchEntity")],
+        "iam": [("get_role", "NoSuchEntity"), ("get_role", "NoSuchEntity"), ("get_role", {"Role": ROLE})],
         "service-quotas": [listed(STORAGE), ec2, listed(NETWORKS), ("get_aws_default_service_quota", default)],
         "ec2": [],
         "eks": [("describe_addon_versions", {"addons": [{"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}]}]})],
@@ -310,7 +331,7 @@ def asked(**changes: Any) -> AccountFacts:
 def test_an_account_is_asked_by_the_calls_that_botocore_knows() -> None:
     facts = asked()
     assert facts.caller == Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me")
-    assert facts.roles == frozenset()
+    assert (facts.roles, facts.principals) == (frozenset(), {DEPLOYER})
     assert facts.addons == {"coredns": frozenset({"v1"})}
     assert facts.reservations == {}
 
@@ -358,7 +379,7 @@ def test_the_gateway_of_a_network_without_a_zone_of_it_is_no_problem() -> None:
 def test_one_refusal_hides_no_other_answer() -> None:
     facts = asked(sts=[("get_caller_identity", "ExpiredToken")])
     assert facts.caller == Unanswered("AWS refused GetCallerIdentity (ExpiredToken)")
-    assert facts.roles == frozenset()
+    assert (facts.roles, facts.principals) == (frozenset(), {DEPLOYER})
 
 
 def test_zones_are_read_with_the_ids_that_mean_the_same_in_every_account() -> None:
@@ -405,6 +426,6 @@ def test_without_credentials_nothing_of_the_account_is_concluded(tmp_path: Path)
     ended = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
     assert ended.returncode == Exit.REFUSED, ended.stderr
     assert (
-        "? identity, administrator, service-linked-roles, zones, quotas, offerings, add-on-versions, endpoints: Not checked: there are no AWS"
+        "? identity, administrator, service-linked-roles, principals, zones, quotas, offerings, add-on-versions, endpoints: Not checked: there are no AWS"
         in ended.stdout
     )
