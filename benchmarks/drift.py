@@ -1,10 +1,10 @@
 """False alarms and delays of the evidence that watches a serving version, beside a CUSUM that knows what will change.
 
-    python -m benchmarks.drift --streams 10000 [--length 1000] [--seed 1]
+    python -m benchmarks.drift --streams 10000 [--length 1000] [--reference 1000] [--seed 1]
 
-Each stream begins with the values of the promotion, 1,000 of them. The CUSUM knows the distribution before and after (Page, "Continuous inspection
-schemes", Biometrika 41, 1954), which nobody does, and its threshold is the one that on the null streams gives as many false alarms as the
-budget allows: 1 % over the whole length.
+Each stream begins with the values of the promotion, 1,000 of them, of which every fourth cuts the cells, as in a ledger. The CUSUM knows the
+distribution before and after (Page, "Continuous inspection schemes", Biometrika 41, 1954), which nobody does, and its threshold is the one that
+on the null streams gives as many false alarms as the budget allows: 1 % over the whole length.
 """
 
 import argparse
@@ -17,10 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.release.backtest.interval import interval
-from headway.release.evaluation.drift import DriftEvidence, conformal_p, drift_begun, drift_observed
-from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed
+from headway.release.evaluation.drift import conformal_ranks, drift_begun, drift_observed
+from headway.release.evaluation.lifelong import FALSE_ALARM, begun, observed
 from headway.release.evaluation.loss import BETS as LOSS_BETS
 from headway.release.evaluation.loss import loss_factors
+from headway.release.evaluation.watched import CUTS, cut
 
 Floats = NDArray[np.float64]
 Sample = Callable[[np.random.Generator, tuple[int, ...]], Floats]
@@ -79,20 +80,42 @@ ACCEPTED = 0.02
 CHANGES = (_normal(0.5, 1), _normal(1, 1), _normal(2, 1), _normal(0, 2), _class(0.3), _losing(ACCEPTED, 0.1), _losing(ACCEPTED, 0.2))
 
 
-def accused(change: WatchedChange, streams: int, length: int, onset: int, rng: np.random.Generator) -> Floats:
+def accused(change: WatchedChange, streams: int, length: int, onset: int, rng: np.random.Generator, reference: int = REFERENCE) -> Floats:
     """When the evidence first speaks, in values since the onset; not-a-number: never."""
-    values = watched_values(change, streams, length, onset, rng, REFERENCE)
+    values = watched_values(change, streams, length, onset, rng, reference)
+    if change.lossy:
+        return _losses(values[:, reference:]) - onset
     said = np.full(streams, np.nan)
-    evidence: LifelongEvidence | DriftEvidence = begun(LOSS_BETS, (streams,)) if change.lossy else drift_begun((streams,))
-    for number in range(length):
-        place = REFERENCE + number
-        match evidence:
-            case LifelongEvidence():
-                evidence = observed(evidence, loss_factors(values[:, place], ACCEPTED))
-            case DriftEvidence():
-                evidence = drift_observed(evidence, conformal_p(values[:, place], values[:, :place], rng.random(streams)))
-        said = np.where(np.isnan(said) & evidence.proven(), number - onset + 1, said)
+    edges = [cut(stream[:reference:CUTS]) for stream in values]
+    for cells in {len(each) + 1 for each in edges}:
+        alike = np.asarray([number for number, each in enumerate(edges) if len(each) + 1 == cells])
+        placed = np.stack([np.searchsorted(edges[number], values[number], side="right") for number in alike])
+        said[alike] = _drifts(placed, cells, reference, rng)
+    return said - onset
+
+
+def _losses(values: Floats) -> Floats:
+    said, evidence = np.full(len(values), np.nan), begun(LOSS_BETS, (len(values),))
+    for number, now in enumerate(values.T, 1):
+        evidence = observed(evidence, loss_factors(now, ACCEPTED))
+        said = np.where(np.isnan(said) & evidence.proven(), number, said)
     return said
+
+
+def _drifts(placed: NDArray[np.int64], cells: int, reference: int, rng: np.random.Generator) -> Floats:
+    """`placed`: the cell of each value, of streams with as many cells."""
+    learned = np.arange(reference)
+    cutting, counts = (_counts(placed[:, learned[chosen]], cells) for chosen in (learned % CUTS == 0, learned % CUTS > 0))
+    said, evidence = np.full(len(placed), np.nan), drift_begun(cutting)
+    for number, now in enumerate(placed[:, reference:].T, 1):
+        evidence = drift_observed(evidence, conformal_ranks(counts, now, rng.random(len(now))))
+        np.add.at(counts, (np.arange(len(now)), now), 1)
+        said = np.where(np.isnan(said) & evidence.proven(), number, said)
+    return said
+
+
+def _counts(placed: NDArray[np.int64], cells: int) -> NDArray[np.int64]:
+    return np.stack([np.bincount(stream, minlength=cells) for stream in placed])
 
 
 def watched_values(change: WatchedChange, streams: int, length: int, onset: int, rng: np.random.Generator, reference: int) -> Floats:
@@ -123,19 +146,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--streams", type=int, default=10_000, help="null streams; a fiftieth of them for each delay")
     parser.add_argument("--length", type=int, default=1000)
+    parser.add_argument("--reference", type=int, default=REFERENCE, help="values of the promotion")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args(arguments)
-    streams, length = asked.streams, asked.length
-    # Ranks of values that did not change are the same whatever the values are, so one kind of them stands for all.
-    for name, change in (("values", CHANGES[0]), ("answers", CHANGES[-1])):
-        said = accused(change, streams, length, length, np.random.default_rng([asked.seed, change.lossy]))
+    streams, length, reference = asked.streams, asked.length, asked.reference
+    for number, (name, change) in enumerate((("values", CHANGES[0]), ("answers", CHANGES[-1]), ("classes", CHANGES[4]))):
+        said = accused(change, streams, length, length, np.random.default_rng([asked.seed, number]), reference)
         false = int((~np.isnan(said)).sum())
         sys.stdout.write(f"{name} that do not change: {false} of {streams} streams accused (at most {interval(false, streams)[1]:.2%})\n")
         sys.stdout.flush()
     for number, change in enumerate(CHANGES):
         for onset in (length // 10, length // 2):
             rng = np.random.default_rng([asked.seed, number, onset])
-            said, shortest = accused(change, streams // 50, length, onset, rng), clairvoyant(change, streams // 10, length, onset, rng)
+            said = accused(change, streams // 50, length, onset, rng, reference)
+            shortest = clairvoyant(change, streams // 10, length, onset, rng)
             found = said[said > 0]
             sys.stdout.write(
                 f"{change.name} from value {onset}: after {found.mean():.1f}, the CUSUM after {shortest:.1f} ({found.mean() / shortest:.2f} times);"

@@ -1,8 +1,8 @@
 """How the watched numbers of a serving version stand, as its own chain of events says. Pure.
 
 The chain lies beside that of the releases (`<tenant>/<model>/drift`). Events hold no values: the reference cuts what is usual into at most 32
-cells of equally many values, and of each later value only its cell is kept, one letter. What cuts is not compared: every fourth value of the
-reference cuts, the others are its first values, so that all that are compared are exchangeable. Evidence is made again from the cells, and a
+cells, smaller ones at both ends, and of each later value only its cell is kept, one letter. What cuts is not compared: every fourth value of
+the reference cuts, the others are its first values, so that all that are compared are exchangeable. Evidence is made again from the cells, and a
 version that serves again goes on where it was.
 """
 
@@ -22,13 +22,19 @@ from numpy.typing import NDArray
 from headway.contract.drift import Drift, NumberOf, Rhythm, WatchedNumber
 from headway.contract.sampling import Sample, flat_numbers, part_at
 from headway.ledger.events import Event, unreadable
-from headway.release.evaluation.drift import DriftEvidence, drift_begun, drift_observed
+from headway.release.evaluation.drift import DriftEvidence, conformal_ranks, drift_begun, drift_observed
 from headway.release.evaluation.lifelong import FALSE_ALARM
 
 Counted = NDArray[np.int64]
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUV"
 """Cells, from the smallest values to the largest."""
+_BEYOND = (0.3, 1.0)
+"""How far beyond the smallest and the largest value edges lie, in distances from these to where the middle begins. A value out there outranks
+all, and that weighs most."""
+_ENDS = (2**-10, 2**-8, 2**-7, 2**-6, 2**-5)
+_SHARES = (*_ENDS, *np.linspace(1 / 16, 15 / 16, len(LETTERS) - 1 - 2 * len(_ENDS + _BEYOND)), *(1 - end for end in reversed(_ENDS)))
+"""Below each other edge."""
 CUTS = 4
 """Each such value of the reference cuts."""
 FEWEST = 100
@@ -82,9 +88,17 @@ def number_of(sample: Sample, watched: WatchedNumber) -> float | None:
 
 
 def cut(values: Sequence[float]) -> tuple[float, ...]:
-    """Edges between cells of about equally many of these values, rounded to four digits; a value on an edge lies above it."""
-    found = np.quantile(values, np.arange(1, len(LETTERS)) / len(LETTERS), method="inverted_cdf")
+    """Edges between cells of these values, rounded to four digits; a value on an edge lies above it."""
+    found = np.quantile(values, _SHARES, method="inverted_cdf")
+    smallest, largest, low, high = min(values), max(values), found[len(_ENDS)], found[-1 - len(_ENDS)]
+    beyond = [edge for far in _BEYOND for edge in (smallest - far * (low - smallest), largest + far * (largest - high))]
+    found = [edge for edge in (*found, *beyond) if math.isfinite(edge)]
     return tuple(sorted({float(f"{edge:.4g}") for edge in found}))
+
+
+def counted(cells: str) -> Counted:
+    """How many values lie in each cell."""
+    return np.bincount([LETTERS.index(cell) for cell in cells], minlength=len(LETTERS))
 
 
 def celled(values: Iterable[float], edges: Sequence[float]) -> str:
@@ -97,27 +111,40 @@ class NumberStanding:
     """One number. `earlier`: how many values lay in each cell, by hour; `latest`: cells of the newest values, oldest first."""
 
     edges: tuple[float, ...]
+    evidence: DriftEvidence
     earlier: Mapping[int, Counted] = field(default_factory=dict[int, Counted])
-    evidence: DriftEvidence = field(default_factory=drift_begun)
     usual: Counted = field(default_factory=lambda: np.zeros(len(LETTERS), dtype=np.int64))
     """Of the reference."""
     latest: str = ""
     seen: int = 0
     """Values after the reference."""
 
+    @classmethod
+    def cut_by(cls, edges: Sequence[Any], cutting: Sequence[Any]) -> "NumberStanding":
+        """Before the first value is compared. `cutting`: how many of the values that cut lie in each cell. Raises ValueError."""
+        found, counts = tuple(float(edge) for edge in edges), [int(count) for count in cutting]
+        if not 0 < len(found) < len(LETTERS) or list(found) != sorted(found):
+            raise ValueError("edges")
+        if len(counts) != len(found) + 1 or min(counts) < 0 or not sum(counts):
+            raise ValueError("cutting")
+        return cls(edges=found, evidence=drift_begun(counts))
+
     def learned(self, hour: int, cells: str) -> "NumberStanding":
         """With values of the reference."""
-        counts = np.bincount([LETTERS.index(cell) for cell in cells], minlength=len(LETTERS))
+        counts = counted(cells)
+        if counts[len(self.edges) + 1 :].any():
+            raise ValueError("cells")
         return replace(self, earlier={**self.earlier, hour: self._of(hour) + counts}, usual=self.usual + counts)
 
     def after(self, hour: int, cells: str, chance: Random) -> "NumberStanding":
         """With later values, each compared with those of its hour before it; `chance` decides among equal ones."""
-        counts, evidence = self._of(hour).copy(), self.evidence
+        counts, evidence, there = self._of(hour).copy(), self.evidence, len(self.edges) + 1
         for letter in cells:
-            cell, all_earlier, tie = LETTERS.index(letter), int(counts.sum()), chance.random()
-            if all_earlier >= _COMPARED_FROM:
-                p = (counts[cell + 1 :].sum() + tie * (counts[cell] + 1)) / (all_earlier + 1)
-                evidence = drift_observed(evidence, p)
+            cell, tie = LETTERS.index(letter), chance.random()
+            if cell >= there:
+                raise ValueError("cells")
+            if counts.sum() >= _COMPARED_FROM:
+                evidence = drift_observed(evidence, conformal_ranks(counts[:there], cell, tie))
             counts[cell] += 1
         latest = (self.latest + cells)[-_LATEST:]
         return replace(self, earlier={**self.earlier, hour: counts}, evidence=evidence, latest=latest, seen=self.seen + len(cells))
@@ -125,8 +152,7 @@ class NumberStanding:
     @property
     def medians(self) -> tuple[float, float]:
         """About what half of the reference, and half of the newest values, lay below."""
-        now = np.bincount([LETTERS.index(cell) for cell in self.latest], minlength=len(LETTERS))
-        return self._median(self.usual), self._median(now)
+        return self._median(self.usual), self._median(counted(self.latest))
 
     def _median(self, counts: Counted) -> float:
         cell = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2, side="left"))
@@ -153,8 +179,8 @@ class DriftStanding:
 
     @property
     def value(self) -> float:
-        """The e-value of all numbers at one budget: their mean, however they depend on one another."""
-        return float(np.mean([each.evidence.value for each in self.numbers.values()])) if self.numbers else 1.0
+        """The largest, each number having an equal part of the budget: that holds however they depend on one another."""
+        return max(float(each.evidence.value) for each in self.numbers.values()) / len(self.numbers) if self.numbers else 1.0
 
     @property
     def proven(self) -> str:
@@ -203,7 +229,7 @@ def _after(before: DriftStanding, event: Event) -> DriftStanding:
             rhythm, chance = Rhythm(body["rhythm"]), Random(int(body["seed"]))  # noqa: S311  decides among equal values
             numbers = dict(before.numbers)
             if event.kind == DriftEvent.REFERENCE:
-                numbers = {name: NumberStanding(edges=_edges(edges)) for name, edges in body["edges"].items()}
+                numbers = {name: NumberStanding.cut_by(edges, body["cutting"][name]) for name, edges in body["edges"].items()}
             for window in body["windows"]:
                 hour = hour_of(float(window["start"]), rhythm)
                 for name, cells in window["cells"].items():
@@ -216,13 +242,6 @@ def _after(before: DriftStanding, event: Event) -> DriftStanding:
             return DriftStanding(release=before.release, watched=before.watched, since=float(body["since"]))
         case _:
             raise ValueError(event.kind)
-
-
-def _edges(found: Sequence[Any]) -> tuple[float, ...]:
-    edges = tuple(float(edge) for edge in found)
-    if not 0 < len(edges) < len(LETTERS) or list(edges) != sorted(edges):
-        raise ValueError("edges")
-    return edges
 
 
 def hour_of(moment: float, rhythm: Rhythm) -> int:

@@ -19,7 +19,18 @@ from headway.contract.sampling import Sample
 from headway.ledger.chain import Ledger, LostError
 from headway.problem import Exit, UserError
 from headway.release.driver.rollout_state import ServiceState, fold
-from headway.release.evaluation.watched import CUTS, FEWEST, DriftEvent, DriftHistory, DriftStanding, celled, cut, number_of, watched
+from headway.release.evaluation.watched import (
+    CUTS,
+    FEWEST,
+    DriftEvent,
+    DriftHistory,
+    DriftStanding,
+    celled,
+    counted,
+    cut,
+    number_of,
+    watched,
+)
 
 WINDOW_SECONDS = 900.0
 VALUES_AT_MOST = 40
@@ -132,8 +143,9 @@ class DriftWatch:
             few = (fewest, len(pooled[fewest]))
             return DriftResult(look=DriftLook.FEW, standing=standing, wait=WINDOW_SECONDS, fewest=few)
         edges = {name: cut(values[::CUTS]) for name, values in pooled.items()}
+        cutting = {name: counted(celled(pooled[name][::CUTS], edges[name])).tolist()[: len(edges[name]) + 1] for name in edges}
         compared = _without_what_cuts(windows)
-        self._write(DriftEvent.REFERENCE, standing, {"edges": edges, **self._body(compared, edges, start + length)})
+        self._write(DriftEvent.REFERENCE, standing, {"edges": edges, "cutting": cutting, **self._body(compared, edges, start + length)})
         return DriftResult(look=DriftLook.COUNTED, standing=self._standing(standing.release), wait=WINDOW_SECONDS)
 
     def _count(self, standing: DriftStanding, start: float, end: float) -> DriftResult:

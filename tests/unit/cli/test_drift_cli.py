@@ -69,7 +69,7 @@ def drifted(users: Users) -> None:
 def test_a_look_is_told_in_one_line(users: Users, command: Command) -> None:
     answer = command(CHAIN)
     assert answer.exit_code == Exit.OK
-    assert answer.stdout == f"{CHAIN}: nothing drifted: 0 numbers of {users.scene.stable}, evidence 1 of 100.\n"
+    assert answer.stdout == f"{CHAIN}: nothing drifted: 0 numbers of {users.scene.stable}, evidence 0.3 of 100.\n"
 
 
 def test_drift_ends_with_1_and_tells_whoever_is_to_be_told_once(users: Users, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

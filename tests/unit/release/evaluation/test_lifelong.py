@@ -5,13 +5,15 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import ndtr
 
-from headway.release.evaluation.drift import BETS, conformal_p, drift_begun, drift_factors, drift_observed
+from headway.release.evaluation.drift import BETS, CellBets, Ranks, conformal_ranks, drift_begun, drift_factors, drift_observed
 from headway.release.evaluation.lifelong import begun, observed, observed_all, stake, together
 from headway.release.evaluation.loss import BETS as LOSS_BETS
 from headway.release.evaluation.loss import loss_factors
+from headway.release.evaluation.watched import CUTS, cut
 
 SHARES = st.floats(0.0, 0.5)
 
@@ -70,42 +72,63 @@ def test_a_loss_that_no_bet_allows_for_is_refused(loss, accepted):
 
 
 def test_bets_on_p_values_win_nothing_in_the_mean_while_these_are_uniform():
-    grid = (np.arange(2_000_000) + 0.5) / 2_000_000
-    means = drift_factors(grid).mean(axis=0)
+    quantiles = np.linspace(-7, 7, 14_001)
+    likely = np.exp(-(quantiles**2) / 2) / np.sqrt(2 * np.pi) / 1000
+    means = (drift_factors(ndtr(quantiles)) * likely[:, None]).sum(axis=0)
     assert len(means) == BETS
     assert (means <= 1 + 1e-9).all()
     assert (means > 0.99).all()
 
 
+def learning_of(seen):
+    evidence = drift_begun([1, 1])
+    for p in seen:
+        evidence = drift_observed(evidence, Ranks(np.asarray(p), np.asarray([0.5, 0.5])))
+    return evidence
+
+
+@settings(max_examples=30)
 @given(st.lists(st.floats(0, 0.999), max_size=700))
 def test_what_a_learner_has_seen_never_lets_its_next_bet_win_in_the_mean(seen):
-    evidence = drift_begun()
-    for p in seen:
-        evidence = drift_observed(evidence, p)
-    cells = len(evidence.learned.counts[0])
-    after = [float(drift_observed(evidence, (cell + 0.5) / cells).learned.value) for cell in range(cells)]
-    assert np.mean(after) == pytest.approx(float(evidence.learned.value))
+    evidence = learning_of(seen)
+    after = [drift_observed(evidence, Ranks(np.asarray(p), np.asarray([0.5, 0.5]))).learned for p in (np.arange(100) + 0.5) / 100]
+    assert np.mean([each.value for each in after]) == pytest.approx(float(evidence.learned.value))
+    assert all((each.wealth >= 0).all() for each in after)
 
 
 def test_money_of_learners_that_bet_no_more_is_kept():
-    evidence = drift_begun()
-    for number in range(1500):
-        evidence = drift_observed(evidence, (number % 8 + 0.5) / 8)
+    evidence = learning_of((number % 8 + 0.5) / 8 for number in range(1500))
     assert 0 < float(evidence.learned.kept) < 1
     assert evidence.learned.cash > 0
     assert float(evidence.learned.value) <= 1.0
 
 
-@given(st.lists(st.integers(0, 5), min_size=1, max_size=6), st.integers(0, 5))
-def test_a_rank_among_equals_is_every_rank_of_theirs_equally_often(earlier, value):
-    ends = [float(conformal_p(value, earlier, tie)) for tie in (0.0, 1.0)]
-    assert ends[0] == sum(one > value for one in earlier) / (len(earlier) + 1)
-    assert ends[1] == pytest.approx(sum(one >= value for one in [*earlier, value]) / (len(earlier) + 1))
+@given(st.lists(st.integers(0, 400), min_size=2, max_size=32).filter(any))
+def test_a_bet_on_a_cell_wins_nothing_in_the_mean_while_ranks_are_uniform(counts):
+    bets = CellBets.of(counts)
+    assert bets.steps * bets.more + (1 - bets.steps) * bets.less == pytest.approx(np.ones((3, len(counts))))
+    assert bets.factors(np.full(len(counts), 1e-5)) == pytest.approx(bets.more.mean(axis=0))
+    assert bets.factors(np.ones(len(counts))) == pytest.approx(bets.less.mean(axis=0))
 
 
-def test_p_values_of_an_exchangeable_stream_are_uniform_and_independent():
+@given(st.lists(st.integers(0, 5), min_size=2, max_size=6), st.data())
+def test_a_rank_among_equals_is_every_rank_of_theirs_equally_often(counts, data):
+    cell = data.draw(st.integers(0, len(counts) - 1))
+    low, high = (conformal_ranks(counts, cell, tie) for tie in (0.0, 1.0))
+    assert low.p == sum(counts[cell + 1 :]) / (sum(counts) + 1)
+    assert high.p == pytest.approx((sum(counts[cell:]) + 1) / (sum(counts) + 1))
+    for other, count in enumerate(counts):
+        ends = (0, count + 1) if other == cell else (count, sum(counts) + 1)
+        assert (low.of_cells[other], high.of_cells[other]) == pytest.approx([end / (sum(counts) + 1) for end in ends])
+
+
+def ranks_of(value, earlier, tie):
+    return conformal_ranks(np.bincount(earlier, minlength=5), value, tie)
+
+
+def test_ranks_of_an_exchangeable_stream_are_uniform_and_independent():
     values = list(itertools.permutations(range(5)))
-    ranks = {tuple(math.ceil(float(conformal_p(v[i], v[:i], 0.5)) * (i + 1)) for i in (2, 3, 4)) for v in values}
+    ranks = {tuple(math.ceil(float(ranks_of(v[i], v[:i], 0.5).p) * (i + 1)) for i in (2, 3, 4)) for v in values}
     assert len(ranks) == 3 * 4 * 5, "each combination of ranks occurs, as of independent ones"
 
 
@@ -115,10 +138,16 @@ def drifting(onset, change, seed=1, streams=40, length=400, reference=200, shape
     values = rng.standard_normal((streams, reference + length))
     values = shape(values)
     values[:, reference + onset :] = change(values[:, reference + onset :])
-    evidence, accused = drift_begun((streams,)), np.full(streams, np.nan)
+    edges = [cut(stream[:reference:CUTS]) for stream in values]
+    cells = np.stack([np.searchsorted(each, stream, side="right") for each, stream in zip(edges, values, strict=True)])
+    learned, accused = np.arange(reference), np.full(streams, np.nan)
+    cutting, counts = (
+        np.stack([np.bincount(one, minlength=32) for one in cells[:, learned[of]]]) for of in (learned % CUTS == 0, learned % CUTS > 0)
+    )
+    evidence = drift_begun(cutting)
     for place in range(reference, reference + length):
-        p = conformal_p(values[:, place], values[:, :place], rng.random(streams))
-        evidence = drift_observed(evidence, p)
+        evidence = drift_observed(evidence, conformal_ranks(counts, cells[:, place], rng.random(streams)))
+        np.add.at(counts, (np.arange(streams), cells[:, place]), 1)
         accused = np.where(evidence.proven() & np.isnan(accused), place - reference - onset + 1, accused)
     return accused
 
@@ -140,6 +169,21 @@ def test_a_change_of_values_is_found_whatever_its_kind_and_time(change, within):
     assert np.median(accused) < within
 
 
+def test_one_class_of_ten_that_is_answered_three_times_as_often_is_found():
+    rng = np.random.default_rng(4)
+    more = rng.random((40, 400)) < 2 / 9
+
+    def classes(values):
+        return np.floor(10 * ndtr(values))
+
+    def oftener(values):
+        return np.where(more, 3, values)
+
+    accused = drifting(100, oftener, length=500, reference=1000, shape=classes)
+    assert 0 < np.nanmedian(accused) < 130
+    assert np.isnan(accused).mean() < 0.1
+
+
 @pytest.mark.parametrize(
     "shape",
     [lambda values: values, np.round, lambda values: np.sign(values) * np.exp(3 * np.abs(values))],
@@ -147,16 +191,6 @@ def test_a_change_of_values_is_found_whatever_its_kind_and_time(change, within):
 )
 def test_a_stream_that_does_not_change_is_left_alone_whatever_its_values(shape):
     assert np.isnan(drifting(400, lambda values: values, streams=300, shape=shape)).mean() >= 0.99
-
-
-def test_a_change_of_an_hour_is_none_among_values_of_that_hour():
-    rng = np.random.default_rng(5)
-    days = rng.standard_normal((40, 24)) + 3 * np.sin(np.arange(24) / 24 * 2 * np.pi)
-    evidence = drift_begun()
-    for day in range(20, 40):
-        for hour in range(24):
-            evidence = drift_observed(evidence, conformal_p(days[day, hour], days[:day, hour], rng.random()))
-    assert not evidence.proven()
 
 
 def test_a_version_that_begins_to_lose_is_accused_and_one_that_does_not_is_not():

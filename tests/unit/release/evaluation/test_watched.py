@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headway.contract.drift import NumberOf, Rhythm, WatchedNumber
 from headway.contract.sampling import Sample
-from headway.release.evaluation.drift import conformal_p, drift_begun, drift_observed
+from headway.release.evaluation.drift import conformal_ranks, drift_begun, drift_observed
 from headway.release.evaluation.watched import LETTERS, NumberStanding, celled, cut, hour_of, number_of
 
 FINITE = st.floats(-1e9, 1e9)
@@ -75,35 +75,63 @@ def test_letters_keep_the_order_of_values_and_nothing_else(values: list[float], 
     assert cells == sorted(cells)
 
 
-def test_cells_hold_about_equally_many_of_the_values_that_cut_them():
+def test_cells_are_equal_in_the_middle_and_halve_towards_the_ends():
     values = list(np.random.default_rng(1).exponential(size=3200))
-    counts = np.bincount([LETTERS.index(letter) for letter in celled(values, cut(values))])
-    assert len(counts) == len(LETTERS)
-    assert 90 < counts.min() <= counts.max() < 110
+    counts = np.bincount([LETTERS.index(letter) for letter in celled(values, cut(values))], minlength=len(LETTERS))
+    assert list(counts[:8]) == pytest.approx([0, 0, 3, 9, 12, 25, 50, 100], abs=2)
+    assert list(counts[:-9:-1]) == pytest.approx(list(counts[:8]), abs=3)
+    assert all(164 < count < 186 for count in counts[8:24])
+
+
+def test_a_value_beyond_all_that_were_usual_outranks_them():
+    values = list(np.random.default_rng(1).normal(size=1000))
+    edges = cut(values[::4])
+    usual, far = celled(values, edges), celled([30.0], edges)
+    assert usual.count(far) <= 1
+
+
+def standing_cut(values: int = 32) -> NumberStanding:
+    return NumberStanding.cut_by(edges=range(1, values), cutting=[1] * values)
 
 
 @given(st.lists(st.sampled_from(LETTERS), min_size=25, max_size=60), st.text(LETTERS, min_size=1, max_size=20))
-def test_evidence_from_letters_is_that_of_conformal_p_values_of_their_cells(reference: list[str], later: str):
-    standing = NumberStanding(edges=()).learned(3, "".join(reference)).after(3, later, Random(7))
-    chance, cells, evidence = Random(7), [LETTERS.index(letter) for letter in reference], drift_begun()
+def test_evidence_from_letters_is_that_of_conformal_ranks_of_their_cells(reference: list[str], later: str):
+    standing = standing_cut().learned(3, "".join(reference)).after(3, later, Random(7))
+    chance, counts, evidence = Random(7), np.zeros(32, dtype=int), drift_begun([1] * 32)
+    np.add.at(counts, [LETTERS.index(letter) for letter in reference], 1)
     for letter in later:
-        evidence = drift_observed(evidence, conformal_p(LETTERS.index(letter), cells, chance.random()))
-        cells.append(LETTERS.index(letter))
+        evidence = drift_observed(evidence, conformal_ranks(counts, LETTERS.index(letter), chance.random()))
+        counts[LETTERS.index(letter)] += 1
     assert standing.evidence.value == pytest.approx(evidence.value)
     assert (standing.seen, standing.latest) == (len(later), later)
 
 
 def test_a_value_is_compared_with_those_of_its_hour_only():
-    quiet, busy = "0" * 30, "V" * 30
-    learned = NumberStanding(edges=()).learned(3, quiet).learned(15, busy)
+    quiet, busy = "0" * 60, "V" * 60
+    learned = standing_cut().learned(3, quiet).learned(15, busy)
     assert learned.after(15, busy, Random(1)).evidence.value < 2
     assert learned.after(3, busy, Random(1)).evidence.value > 100
 
 
 def test_without_enough_earlier_values_of_its_hour_a_value_only_joins_them():
-    standing = NumberStanding(edges=()).learned(3, "0" * 30).after(4, "V" * 20, Random(1))
+    standing = standing_cut().learned(3, "0" * 30).after(4, "V" * 20, Random(1))
     assert standing.evidence.observations == 0
     assert standing.after(4, "V", Random(1)).evidence.observations == 1
+
+
+@pytest.mark.parametrize(
+    ("edges", "cutting"), [([], [3]), ([2, 1], [1, 1, 1]), ([1], [1]), ([1], [2, -1]), ([1], [0, 0]), (range(40), [1] * 41)]
+)
+def test_a_reference_that_nothing_could_have_cut_is_refused(edges, cutting):
+    with pytest.raises(ValueError, match=r"edges|cutting"):
+        NumberStanding.cut_by(edges, cutting)
+
+
+@pytest.mark.parametrize("take", ["learned", "after"])
+def test_a_letter_of_no_cell_is_refused(take):
+    standing = standing_cut(4)
+    with pytest.raises(ValueError, match="cells"):
+        standing.learned(3, "4") if take == "learned" else standing.after(3, "4", Random(1))
 
 
 @pytest.mark.parametrize(("rhythm", "hour"), [(Rhythm.NONE, 0), (Rhythm.DAY, 10), (Rhythm.WEEK, 2 * 24 + 10)])
