@@ -89,7 +89,10 @@ _LEASE = {"kind": "lease", "body": {"holder": "a", "until": "2026-11-21T12:01:00
 _WINDOWS = [{"start": 1_763_726_400.0, "cells": {"size": "0123ABV"}}]
 _WATCHED = {"release": "r1", "watched": "0" * 16, "rhythm": "day", "seed": 7, "until": 1_763_730_000.0}
 _EDGES = {"size": [float(edge) for edge in range(31)]}
-_REFERENCE = {"kind": "reference-taken", "body": {**_WATCHED, "edges": _EDGES, "windows": _WINDOWS}}
+_REFERENCE = {
+    "kind": "reference-taken",
+    "body": {**_WATCHED, "edges": _EDGES, "cutting": {"size": [1] * (len(_EDGES["size"]) + 1)}, "windows": _WINDOWS},
+}
 _COUNTED = {"kind": "values-counted", "body": {**_WATCHED, "windows": _WINDOWS}}
 _NEVER = {"kind": "values-counted", "body": {**_WATCHED, "windows": [{"start": 1e300, "cells": {"size": "0"}}]}}
 _UNCUT = {"kind": "reference-taken", "body": {**_WATCHED, "edges": {"size": []}, "windows": _WINDOWS}}
