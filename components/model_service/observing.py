@@ -20,6 +20,12 @@ SERIES_LIMIT = 4_000
 """Series of one replica: a Triton model has some 40, vLLM some 600. A replica with more would be a mistake of
 labels.
 """
+RESERVED = (
+    "(ALERTS|DCGM|aggregator|alertmanager|apiserver|certmanager|cluster_autoscaler|container|controller_runtime|coredns|envoy|gpu_operator"
+    "|grafana|headway|istio|keda|kube|kubelet|kubernetes|kubeproxy|loki|machine|node|otelcol|pilot|process_start|prometheus|scrape|tempo|up"
+    "|volume_manager|workqueue)([_:].*)?"
+)
+"""Names that speak of more than the pod that says them. What reads them believes them, whoever was scraped."""
 
 
 def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
@@ -44,6 +50,7 @@ def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
                     "path": serving.metrics_path,
                     "interval": f"{SCRAPE_SECONDS}s",
                     "scrapeTimeout": f"{SCRAPE_SECONDS - 5}s",
+                    "metricRelabelings": [{"action": "drop", "sourceLabels": ["__name__"], "regex": RESERVED}],
                 }
             ],
         },

@@ -14,6 +14,7 @@ from components.model_service.probing import PROVEN, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
 from components.nodes.gpu_node import NO_DEVICES, SAFE_TO_EVICT, taints, toleration, use_is_seen
+from components.platform.admission import LONGEST_GRACE_SECONDS
 from components.platform.artifact_cache import TOKEN_SECONDS
 from components.tenant.priority import priority_class
 from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
@@ -34,8 +35,6 @@ USER = 10001
 PRE_STOP_SECONDS = 15
 """Endpoints and proxies need some seconds to forget a replica; until then it must go on answering."""
 KILL_MARGIN_SECONDS = 5
-LONGEST_GRACE_SECONDS = 540
-"""Node repair waits ten minutes; what takes longer is cut off by it."""
 SHORTEST_GRACE_SECONDS = 30
 
 CACHE_HEADROOM = 1.05

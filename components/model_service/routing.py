@@ -16,6 +16,7 @@ from components.model_service import sampling, triton
 from components.model_service.release import Release
 from components.model_service.workload import arm_name, arm_selector
 from components.naming import physical
+from components.platform.boundaries import MOST_RETRIES, RETRIABLE_HEADERS
 from components.platform.gateway_filters import PRIORITY
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
@@ -40,14 +41,9 @@ UNREACHED_HEADER = "x-model-unreached"
 """Set by a replica's own proxy on its 503 when it got no connection to its server: the model has seen nothing of
 this request.
 """
-RETRIES = 2
 RETRY_ON = "connect-failure,refused-stream,reset-before-request,retriable-headers"
 """Only what no model has seen: a retry of a computation doubles the load of a server that is already slow, and takes
 a request that kills its server to the next one. Never `503` or `unavailable`: full servers say those themselves.
-"""
-RETRY_ON_HEADER = "x-envoy-retriable-header-names"
-"""Tells Envoy's router which header of an answer means `retriable-headers`; the router takes it off, and the gateway
-takes off a client's.
 """
 RETRIES_AT_ONCE_PERCENT, RETRIES_AT_ONCE = 20, 10
 """Of what an arm is asked at the moment, by one proxy; and what is always allowed."""
@@ -72,8 +68,8 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
     timeout = f"{int(model.envelope.largest_request.timeout) // 1000}ms"
     again: dict[str, Any] = {
         "timeout": timeout,
-        "retries": {"attempts": RETRIES, "retryOn": RETRY_ON},
-        "headers": {"request": {"set": {RETRY_ON_HEADER: UNREACHED_HEADER}}},
+        "retries": {"attempts": MOST_RETRIES, "retryOn": RETRY_ON},
+        "headers": {"request": {"set": {RETRIABLE_HEADERS: UNREACHED_HEADER}}},
     }
     routes: list[dict[str, Any]] = [
         {

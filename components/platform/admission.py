@@ -25,6 +25,10 @@ _GPU_POD = (
     "c.resources.requests.exists(k, k.startsWith('nvidia.com/')))"
 )
 _VOID = f"e.name == '{gpu_node.NO_DEVICES['name']}' && has(e.value) && e.value == '{gpu_node.NO_DEVICES['value']}'"
+LONGEST_GRACE_SECONDS = 540
+"""Node repair waits ten minutes; what takes longer is cut off by it."""
+COUNTED = ("cpu", "ephemeral-storage", "memory")
+"""What pods ask for beside GPUs."""
 OF_TENANTS = (ARM, WORKLOAD_CLASS, MODEL, RELEASE, RUNTIME, TENANT, f"{PREFIX}/version")
 """Labels of the platform's that pods of tenants may have: those that `components/model_service` writes."""
 
@@ -128,6 +132,36 @@ RULES = (
         message=(
             "The pod has a finalizer that no controller of the cluster takes off. It would never be gone, and its node never be empty. Leave "
             "finalizers out of the template."
+        ),
+    ),
+    AdmissionRule(
+        name="pods-leave-in-time",
+        expression=(
+            f"(!has(object.spec.terminationGracePeriodSeconds) || object.spec.terminationGracePeriodSeconds <= {LONGEST_GRACE_SECONDS}) && "
+            "object.spec.containers.all(c, "
+            + " && ".join(
+                f"(!has(c.{probe}) || !has(c.{probe}.terminationGracePeriodSeconds) || "
+                f"c.{probe}.terminationGracePeriodSeconds <= {LONGEST_GRACE_SECONDS})"
+                for probe in ("livenessProbe", "startupProbe")
+            )
+            + ")"
+        ),
+        message=(
+            "The pod may take its time when it is told to stop. Its node could not be emptied, repaired or upgraded until then. Say "
+            f"terminationGracePeriodSeconds of at most {LONGEST_GRACE_SECONDS}."
+        ),
+    ),
+    AdmissionRule(
+        name="resources-that-are-counted",
+        # A name below `deviceclass.resource.kubernetes.io/` is a claim of a device (KEP-5004); huge pages and network cards have no quota.
+        expression=(
+            "variables.containers.all(c, !has(c.resources) || !has(c.resources.limits) || c.resources.limits.all(k, "
+            f"k in {json.dumps(COUNTED)} || k.startsWith('nvidia.com/'))) && (!has(object.spec.resources) || "
+            f"!has(dyn(object.spec.resources).limits) || dyn(object.spec.resources).limits.all(k, k in {json.dumps(COUNTED)}))"
+        ),
+        message=(
+            "The pod asks for a resource that no quota counts. It could take what the node has of it from all others. Ask for "
+            f"{', '.join(COUNTED)} and GPUs."
         ),
     ),
     AdmissionRule(

@@ -16,7 +16,18 @@ from components.labels import MODELS, QUEUES
 from components.platform.membership import PODS_STAY, TEMPLATES_STAY
 from components.platform.mesh import GATEWAY
 from components.platform.rule import AdmissionRule
-from headway.wire import ARM, GATEWAY_NAMESPACE, MODEL, RELEASE, SERVER_CONTAINER
+from headway.wire import (
+    ARM,
+    DEGRADE_HEADER,
+    DEGRADED_HEADER,
+    EXPERIMENT_HEADER,
+    GATEWAY_NAMESPACE,
+    MODEL,
+    PRIORITY_HEADER,
+    RELEASE,
+    RELEASE_HEADER,
+    SERVER_CONTAINER,
+)
 
 MESH = "networking.istio.io"
 _OWN = "namespaceObject.metadata.name"
@@ -33,10 +44,13 @@ def rules(hosts: Sequence[str]) -> tuple[AdmissionRule, ...]:
         _DASHBOARDS,
         _DESTINATIONS,
         _ENCRYPTED,
+        _SMALL,
         _DISRUPTIONS,
         _NO_OWNERS,
+        _NOTHING_TO_ISTIO,
         PODS_STAY,
         _routes(hosts),
+        _ROUTES_PLAIN,
         _ROUTES_SAY,
         _SERVICES_STAY,
         _SIDECARS,
@@ -59,19 +73,22 @@ _COMMANDS = AdmissionRule(
     ),
 )
 
+_WRITTEN = (
+    "configmaps",
+    "deployments",
+    "destinationrules",
+    "poddisruptionbudgets",
+    "scaledobjects",
+    "services",
+    "sidecars",
+    "virtualservices",
+)
+"""The kinds that a deployer may write."""
+
 _NO_OWNERS = AdmissionRule(
     name="no-owners",
     group="*",
-    resources=(
-        "configmaps",
-        "deployments",
-        "destinationrules",
-        "poddisruptionbudgets",
-        "scaledobjects",
-        "services",
-        "sidecars",
-        "virtualservices",
-    ),
+    resources=_WRITTEN,
     also_reads="?metadata.?ownerReferences",
     expression=f"!has(object.metadata.ownerReferences) || object.metadata.ownerReferences.size() == 0 || {_PLATFORM}",
     message=(
@@ -80,15 +97,34 @@ _NO_OWNERS = AdmissionRule(
     ),
 )
 
+_NOTHING_TO_ISTIO = AdmissionRule(
+    name="nothing-to-istio",
+    group="*",
+    resources=_WRITTEN,
+    also_reads="?metadata.?annotations",
+    # `internal.istio.io/route-semantics` has istiod read a route as one of its own making (pkg/config/constants of Istio 1.31).
+    expression=(
+        "variables.labels.all(k, !k.contains('istio.io/')) && "
+        "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.contains('istio.io/')))"
+    ),
+    message=(
+        "The object's labels or annotations tell Istio how to read it. It could be read by rules that no other one is, or by some proxies and "
+        "not by others. Leave all of Istio's out."
+    ),
+)
+
 _SERVICES_STAY = AdmissionRule(
     name="services-stay-inside",
     resources=("services",),
+    # The gateway has a cluster for every port.
     expression=(
-        "(!has(object.spec.externalIPs) || object.spec.externalIPs.size() == 0) && (!has(object.spec.type) || object.spec.type == 'ClusterIP')"
+        "(!has(object.spec.externalIPs) || object.spec.externalIPs.size() == 0) && (!has(object.spec.type) || object.spec.type == 'ClusterIP') && "
+        "(!has(object.spec.ports) || object.spec.ports.size() <= 8)"
     ),
     message=(
-        "The Service takes addresses of others, or leads out of the cluster. Requests of all tenants to those addresses would arrive here, or "
-        "the mesh would open to the outside. Make it a ClusterIP Service without externalIPs; models are reached through the gateway."
+        "The Service takes addresses of others, leads out of the cluster, or fills the gateway with ports. Requests of all tenants to those "
+        "addresses would arrive here, or the mesh would open to the outside. Make it a ClusterIP Service without externalIPs and with at most "
+        "8 ports; models are reached through the gateway."
     ),
 )
 
@@ -128,6 +164,24 @@ _ENCRYPTED = AdmissionRule(
     message=(
         "The DestinationRule says how callers' proxies encrypt, or leads them through another server. Requests could leave in plain text, or "
         "with a file or key of the proxy. Say host and trafficPolicy, and of TLS only the mode ISTIO_MUTUAL."
+    ),
+)
+
+_SMALL = AdmissionRule(
+    name="destinations-stay-small",
+    group=MESH,
+    resources=("destinationrules",),
+    # A ring of hashes has up to 8 million entries in every proxy, and one table that Envoy refuses is refused for ever.
+    expression=(
+        "!has(object.spec.trafficPolicy) || ((!has(object.spec.trafficPolicy.loadBalancer) || "
+        "(dyn(object.spec.trafficPolicy.loadBalancer).all(k, k in ['simple', 'warmup']) && has(object.spec.trafficPolicy.loadBalancer.simple) && "
+        "object.spec.trafficPolicy.loadBalancer.simple in ['LEAST_REQUEST', 'RANDOM', 'ROUND_ROBIN'])) && "
+        "(!has(object.spec.trafficPolicy.outlierDetection) || !has(object.spec.trafficPolicy.outlierDetection.interval) || "
+        "duration(object.spec.trafficPolicy.outlierDetection.interval) >= duration('1s')))"
+    ),
+    message=(
+        "The DestinationRule has callers' proxies keep a ring or table of hashes, or look many times a second. The gateway, which serves all "
+        "tenants, would do so too. Of loadBalancer say simple and warmup, and an outlierDetection.interval of a second or more."
     ),
 )
 
@@ -197,8 +251,57 @@ def _routes(hosts: Sequence[str]) -> AdmissionRule:
     )
 
 
-_SAID = ("headers", "match", "mirror", "mirrorPercentage", "mirrors", "name", "retries", "route", "timeout")
+_SAID = ("headers", "match", "mirror", "mirrorPercentage", "name", "retries", "route", "timeout")
 """What an entry of a route may say. Not `redirect`, `rewrite`, `directResponse` or `fault`."""
+MATCHED = (DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER, RELEASE_HEADER, "content-type")
+"""Headers by which Headway's routes choose."""
+RETRIABLE_HEADERS = "x-envoy-retriable-header-names"
+"""Tells Envoy's router which header of an answer means `retriable-headers`; the router takes it off, and the gateway
+takes off a client's.
+"""
+MOST_RETRIES = 2
+_VALUE = "'^[A-Za-z0-9./-]{1,128}$'"
+
+
+def _only_says(part: str, said: str) -> str:
+    """Whether the headers of `part` are those that Headway writes, each with a plain value."""
+    return (
+        f"(!has({part}.headers) || (dyn({part}.headers).all(k, k in ['request', 'response']) && "
+        f"(!has({part}.headers.request) || (dyn({part}.headers.request).all(k, k in ['remove', 'set']) && "
+        f"(!has({part}.headers.request.set) || {part}.headers.request.set.all(h, h == '{RETRIABLE_HEADERS}' && "
+        f"{part}.headers.request.set[h].matches({_VALUE}))) && "
+        f"(!has({part}.headers.request.remove) || {part}.headers.request.remove.all(h, h == '{EXPERIMENT_HEADER}')))) && "
+        f"(!has({part}.headers.response) || (dyn({part}.headers.response).all(k, k == 'set') && "
+        f"{part}.headers.response.set.all(h, h in {said} && {part}.headers.response.set[h].matches({_VALUE}))))))"
+    )
+
+
+_ROUTES_PLAIN = AdmissionRule(
+    name="routes-say-it-plainly",
+    group=MESH,
+    resources=("virtualservices",),
+    # Envoy takes or refuses the routes of all tenants at once, and refuses them all for one percent sign in a header's value
+    # (`%COMMAND%`, source/common/formatter), weights beyond 2^32 together, or an expression beyond `re2.max_program_size`.
+    expression=" && ".join(
+        (
+            "object.spec.hosts.all(h, h.matches('^[a-z0-9][a-z0-9.-]{0,252}$'))",
+            "(!has(object.spec.http) || object.spec.http.all(r, (!has(r.name) || r.name.matches('^[a-z0-9-]{1,128}$'))",
+            f"(!has(r.retries) || (dyn(r.retries).all(k, k in ['attempts', 'retryOn']) && (!has(r.retries.attempts) || r.retries.attempts <= {MOST_RETRIES})))",
+            (
+                "(!has(r.match) || r.match.all(m, dyn(m).all(k, k in ['gateways', 'headers']) && (!has(m.headers) || m.headers.all(h, "
+                f"h in {json.dumps(MATCHED)} && dyn(m.headers[h]).all(k, k in ['exact', 'prefix'] && "
+                f"dyn(m.headers[h])[k].matches({_VALUE}))))))"
+            ),
+            _only_says("r", json.dumps([DEGRADED_HEADER, RELEASE_HEADER])),
+            f"(!has(r.route) || r.route.all(d, (!has(d.weight) || d.weight <= 100) && {_only_says('d', json.dumps([DEGRADED_HEADER, RELEASE_HEADER]))}))))",
+        )
+    ),
+    message=(
+        "The VirtualService chooses by an expression, writes headers that Headway does not, or asks again without end. Envoy refuses the routes "
+        "of all tenants for one that it cannot read, and then no weight of anybody changes. Match by exact or prefix of Headway's headers, set "
+        f"its headers to plain values, and retry {MOST_RETRIES} times at most."
+    ),
+)
 _ROUTES_SAY = AdmissionRule(
     name="routes-of-own-models",
     group=MESH,
@@ -220,6 +323,16 @@ _ROUTES_SAY = AdmissionRule(
 
 _OF_QUEUES = ("activationQueueLength", "awsRegion", "identityOwner", "queueLength", "queueURL", "scaleOnDelayed", "scaleOnInFlight")
 """What a trigger may say of a queue. Not `awsEndpoint` or `queueURLFromEnv`: an address that is said otherwise."""
+_OF_AUTOSCALERS = (
+    "advanced",
+    "cooldownPeriod",
+    "fallback",
+    "maxReplicaCount",
+    "minReplicaCount",
+    "pollingInterval",
+    "scaleTargetRef",
+    "triggers",
+)
 _OF_SERIES = ("activationThreshold", "ignoreNullValues", "query", "serverAddress", "threshold")
 
 
@@ -233,13 +346,20 @@ def _autoscalers() -> AdmissionRule:
             _NOTES,
             ("queues", f"'{QUEUES}' in variables.notes ? variables.notes['{QUEUES}'].split(' ') : []"),
         ),
+        # A formula (`scalingModifiers`) is computed by KEDA itself, for as long as it takes.
         expression=(
-            "!has(object.spec.triggers) || object.spec.triggers.all(t, !has(t.authenticationRef) && "
+            f"dyn(object.spec).all(k, k in {json.dumps(_OF_AUTOSCALERS)}) && "
+            "(!has(object.spec.advanced) || dyn(object.spec.advanced).all(k, k == 'horizontalPodAutoscalerConfig')) && "
+            "(!has(object.spec.pollingInterval) || object.spec.pollingInterval >= 5) && "
+            "dyn(object.spec.scaleTargetRef).all(k, k in ['apiVersion', 'kind', 'name']) && "
+            "(!has(object.spec.triggers) || object.spec.triggers.size() <= 8) && "
+            "(!has(object.spec.triggers) || object.spec.triggers.all(t, !has(t.authenticationRef) && "
             f"((t.type == 'prometheus' && has(t.metadata.serverAddress) && t.metadata.serverAddress == '{prometheus.SERVICE}' && {asked}) || "
-            f"(t.type == 'aws-sqs-queue' && has(t.metadata.queueURL) && t.metadata.queueURL in variables.queues && {said})))"
+            f"(t.type == 'aws-sqs-queue' && has(t.metadata.queueURL) && t.metadata.queueURL in variables.queues && {said}))))"
         ),
         message=(
-            "The ScaledObject has KEDA ask something else than the platform's Prometheus and the queues of this tenant's models. KEDA would "
-            "carry requests to wherever a tenant says, with its own rights. Use signals of the contract."
+            "The ScaledObject has KEDA ask something else than the platform's Prometheus and the queues of this tenant's models, ask without end "
+            "or compute. KEDA would carry requests to wherever a tenant says, with its own rights, and has no time for the others. Use signals "
+            "of the contract, at most 8 and every 5 s."
         ),
     )

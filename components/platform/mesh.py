@@ -5,7 +5,9 @@ own included; tenants open their services to the gateway, and the gateway is ope
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from components.addons.istio import ACCESS_LOG, ADDED_TAGS, GATEWAY_LABELS, TRACER
 from components.addons.prometheus import NAMESPACE as MONITORING
@@ -35,6 +37,11 @@ UNUSED_SECONDS = 300
 """Of a connection that carries nothing; the load balancer forgets one after 350 s, and then nobody is told."""
 CONNECTIONS = 10_000
 """At once, of one proxy and port; more are closed. At some 70 KiB each with TLS they fit into a proxy's memory."""
+
+REPLICA_PROXY_SERIES = 20_000
+"""Of one proxy of a replica, of which two dozen kinds of answers make some 2,000. Whoever is in its mesh writes headers
+that become labels.
+"""
 
 _UNREAD_TAGS = ("connection_security_policy", "destination_principal", "source_canonical_revision", "source_principal", "source_version")
 """Labels that no query here reads: each multiplies the number of series."""
@@ -224,10 +231,39 @@ def _aws(region: str) -> Manifest:
 
 
 def _monitors() -> tuple[Manifest, ...]:
-    proxies = {
+    gateway = {"sourceLabels": ["__meta_kubernetes_namespace"], "regex": GATEWAY_NAMESPACE}
+    # Whoever is in a pod may end its proxy and answer in its place, or make requests of any kind: of the Services of others nobody but the
+    # gateway is believed.
+    own = {"action": "keepequal", "sourceLabels": ["destination_service_namespace"], "targetLabel": "namespace"}
+    istiod = {
+        "selector": {"matchLabels": {"istio": "pilot"}},
+        "namespaceSelector": {"matchNames": [MESH_NAMESPACE]},
+        "endpoints": [{"port": "http-monitoring", "interval": "15s"}],
+    }
+    return (
+        _proxies("proxy-metrics", "mesh-proxies", {"action": "keep", **gateway}),
+        _proxies("replica-proxy-metrics", "mesh-replicas", {"action": "drop", **gateway}, [own], {"sampleLimit": REPLICA_PROXY_SERIES}),
+        Manifest(
+            role="control-plane-metrics",
+            body=object_(
+                "monitoring.coreos.com/v1", "ServiceMonitor", "istiod", namespace=MONITORING, labels=labels("monitoring"), spec=istiod
+            ),
+        ),
+    )
+
+
+def _proxies(
+    role: str,
+    name: str,
+    which: Mapping[str, Any],
+    believed: Sequence[Mapping[str, Any]] = (),
+    limit: Mapping[str, int] = MappingProxyType({}),
+) -> Manifest:
+    spec = {
         "selector": {"matchExpressions": [{"key": "istio-prometheus-ignore", "operator": "DoesNotExist"}]},
         "namespaceSelector": {"any": True},
         "jobLabel": "envoy-stats",
+        **limit,
         "podMetricsEndpoints": [
             {
                 "path": "/stats/prometheus",
@@ -236,27 +272,13 @@ def _monitors() -> tuple[Manifest, ...]:
                 # A scrape that finds proxies only, and none of their own series.
                 "relabelings": [
                     {"action": "keep", "sourceLabels": ["__meta_kubernetes_pod_container_name"], "regex": "istio-proxy"},
+                    dict(which),
                 ],
-                "metricRelabelings": [{"action": "keep", "sourceLabels": ["__name__"], "regex": "istio_.*"}],
+                "metricRelabelings": [{"action": "keep", "sourceLabels": ["__name__"], "regex": "istio_.*"}, *map(dict, believed)],
             }
         ],
     }
-    istiod = {
-        "selector": {"matchLabels": {"istio": "pilot"}},
-        "namespaceSelector": {"matchNames": [MESH_NAMESPACE]},
-        "endpoints": [{"port": "http-monitoring", "interval": "15s"}],
-    }
-    return (
-        Manifest(
-            role="proxy-metrics",
-            body=object_(
-                "monitoring.coreos.com/v1", "PodMonitor", "mesh-proxies", namespace=MONITORING, labels=labels("monitoring"), spec=proxies
-            ),
-        ),
-        Manifest(
-            role="control-plane-metrics",
-            body=object_(
-                "monitoring.coreos.com/v1", "ServiceMonitor", "istiod", namespace=MONITORING, labels=labels("monitoring"), spec=istiod
-            ),
-        ),
+    return Manifest(
+        role=role,
+        body=object_("monitoring.coreos.com/v1", "PodMonitor", name, namespace=MONITORING, labels=labels("monitoring"), spec=spec),
     )

@@ -1,8 +1,9 @@
-"""What a tenant may hold, as Kubernetes counts it: one quota over everything, one for each accelerator, one that closes the way around.
+"""What a tenant may hold, as Kubernetes counts it: one quota over everything, one for each accelerator, two that close the ways around.
 
 - `tenant`: pods, CPU, RAM, Services, and each GPU resource; a GPU resource that the contract does not name is granted 0.
 - `gpus-<accelerator>`: whole GPUs of one kind, counted by the tenant's priority classes for it (see `priority`).
 - `no-foreign-gpus`: pods of any other priority class get no GPU at all.
+- `no-foreign-neighbours`: no pod says beside whose pods it may not be but the tenant's own. The scheduler would keep the others away.
 
 The trap: extended resources are quoted with the prefix `requests.` and no other, and a quota that does not name a resource grants it
 without limit.
@@ -21,12 +22,19 @@ from headway.contract.tenant import Tenant
 
 SPARE_PODS = 10
 """Pods beyond one a device: a release that leaves while the next one comes, and what people run to look at things."""
-EACH = {"count/configmaps": 8, "count/deployments.apps": 4, "count/poddisruptionbudgets.policy": 6, "services": 6}
+EACH = {
+    "count/configmaps": 8,
+    "count/deployments.apps": 4,
+    "count/poddisruptionbudgets.policy": 6,
+    "count/replicasets.apps": 60,
+    "services": 6,
+}
 """Of kinds that deployers may write, for each model service and once more: one with three arms and batch work has four
-Deployments and four Services. Not of kinds that a chart defines: the quota controller learns of one half a minute after
-its chart, counts it when it next looks at every quota, after five minutes, and until then the API server refuses all of
-it (kube-controller-manager, `--resource-quota-sync-period`). Routes are counted by their names instead, which an
-admission rule takes from the tenant's models.
+Deployments and four Services, and a Deployment keeps its former ReplicaSets until it is complete. Not of kinds that a
+chart defines: the quota controller learns of one half a minute after its chart, counts it when it next looks at every
+quota, after five minutes, and until then the API server refuses all of it (kube-controller-manager,
+`--resource-quota-sync-period`). Routes are counted by their names instead, which an admission rule takes from the
+tenant's models.
 """
 
 WHOLE, SHARED = "nvidia.com/gpu", "nvidia.com/gpu.shared"
@@ -78,6 +86,8 @@ def resource_quotas(tenant: Tenant, models: Sequence[Model]) -> list[tuple[str, 
     own = sorted(name for accelerator in Accelerator for name in classes_of(tenant.name, accelerator))
     none = {f"requests.{name}": "0" for name in device_quotas(tenant)}
     found.append(("quota-foreign", _quota(tenant.name, "no-foreign-gpus", none, _in_classes("NotIn", own))))
+    alone = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
+    found.append(("quota-neighbours", _quota(tenant.name, "no-foreign-neighbours", {"pods": "0"}, alone)))
     return found
 
 

@@ -15,6 +15,10 @@ _DEEPEST = 200
 Object = dict[str, Any]
 
 
+class TooMuchError(OutOfReachError):
+    """An answer larger than its reader allows."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ApiAnswer:
     """One answer of an API server."""
@@ -77,7 +81,7 @@ def within(response: Any, largest: int, seconds: float) -> bytes:
         while piece := response.read1(PIECE, decode_content=True):
             content += piece
             if len(content) > largest:
-                raise OutOfReachError(f"an answer of more than {largest} bytes")
+                raise TooMuchError(f"an answer of more than {largest} bytes")
             if time.monotonic() > until:
                 raise OutOfReachError(f"an answer that was not complete within {seconds:g} s")
     except urllib3.exceptions.HTTPError as failure:

@@ -12,10 +12,11 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from headway.bounded_json import bounded_json
-from headway.environment.api_answer import Object, page_of
+from headway.environment.api_answer import Object, TooMuchError, page_of
 from headway.environment.kubernetes import (
     CONFLICT,
     JSON,
+    LARGEST_ANSWER,
     MOST_OBJECTS,
     NOT_FOUND,
     PAGE,
@@ -33,6 +34,7 @@ from headway.node_health.leader_election import LeaderRecord, LeaseStore
 from headway.node_health.readiness import GpuOperatorState, PoolPromise, cluster_policy_state
 from headway.problem import Exit, UserError
 from headway.wire import (
+    GPU_OPERATOR_NAMESPACE,
     NODE_HEALTH_FIELD_MANAGER,
     NODE_HEALTH_IMAGE_KEY,
     NODE_HEALTH_NAMESPACE,
@@ -43,6 +45,10 @@ from headway.wire import (
 )
 
 TIMEOUT_SECONDS = 15
+LARGEST_PAGE = 6 << 20
+"""Bytes of a list in memory at once, where they take seven times as many. An object of a tenant has up to 1.5 MiB: where a page
+would have more, the next have fewer objects.
+"""
 CLIENT = ApiClient(
     name=NODE_HEALTH_FIELD_MANAGER,
     if_refused="The request was not carried out.",
@@ -96,7 +102,7 @@ class NodeCluster:
 
     def nodes(self) -> tuple[GpuNode, ...]:
         """Every GPU node with the pods on it."""
-        return facts.nodes(self._list("/api/v1/nodes"), self._list("/api/v1/pods", {"fieldSelector": "spec.nodeName!="}))
+        return facts.nodes(self._list("/api/v1/nodes"), self._list("/api/v1/pods", {"fieldSelector": "spec.nodeName!="}, facts.in_short))
 
     def settings(self) -> NodeHealthSettings:
         """Raises UserError where the platform layer has not been deployed."""
@@ -124,7 +130,7 @@ class NodeCluster:
     def operator(self) -> GpuOperatorState:
         """The GPU Operator's own word."""
         body = self._ask("GET", "/apis/nvidia.com/v1/clusterpolicies/cluster-policy", unless=NOT_FOUND)
-        records = self._list("/api/v1/configmaps", {"labelSelector": RECORDED_CHART})
+        records = self._list(f"/api/v1/namespaces/{GPU_OPERATOR_NAMESPACE}/configmaps", {"labelSelector": RECORDED_CHART})
         recorded = any((record.get("data") or {}).get("chart") == "gpu-operator" for record in records)
         return GpuOperatorState(state=cluster_policy_state(body), recorded=recorded and body is None)
 
@@ -220,16 +226,25 @@ class NodeCluster:
         }
         self._ask("POST", "/api/v1/namespaces/default/events", body=body, unless=CONFLICT)
 
-    def _list(self, path: str, query: Mapping[str, str] | None = None) -> list[Object]:
+    def _list(
+        self, path: str, query: Mapping[str, str] | None = None, kept: Callable[[Object], Object] = lambda each: each
+    ) -> list[Object]:
+        """Every object of a list, and what is `kept` of each."""
         found: list[Object] = []
-        after = ""
-        for _ in range(MOST_OBJECTS // PAGE):
-            page = self._ask("GET", path, {**(query or {}), "limit": str(PAGE), **({"continue": after} if after else {})}) or {}
+        after, size = "", PAGE
+        while len(found) <= MOST_OBJECTS:
+            whole = {**(query or {}), "limit": str(size), **({"continue": after} if after else {})}
             try:
+                page = self._ask("GET", path, whole, largest=LARGEST_PAGE) or {}
                 items, after = page_of(page)
+            except TooMuchError as failure:
+                if size == 1:
+                    raise _unanswered(failure) from None
+                size = max(1, size // 8)
+                continue
             except OutOfReachError as failure:
                 raise _unanswered(failure) from None
-            found += items
+            found += map(kept, items)
             if not after:
                 return found
         raise _unanswered(OutOfReachError(f"a list of more than {MOST_OBJECTS} objects"))
@@ -243,13 +258,16 @@ class NodeCluster:
         content_type: str = JSON,
         *,
         unless: int | tuple[int, ...] = (),
+        largest: int = LARGEST_ANSWER,
     ) -> Object | None:
         """The answer; None for one of the statuses `unless`. A server that does not answer, or says no, is told as a
-        sentence."""
+        sentence; TooMuchError is the caller's."""
         try:
-            answer = self._api.answer(method, path, query, body, content_type, TIMEOUT_SECONDS)
+            answer = self._api.answer(method, path, query, body, content_type, TIMEOUT_SECONDS, largest)
             if answer.ok:
                 return answer.document
+        except TooMuchError:
+            raise
         except OutOfReachError as failure:
             raise _unanswered(failure) from None
         if answer.status in (unless if isinstance(unless, tuple) else (unless,)):

@@ -230,6 +230,33 @@ def _gpus(quantities: Mapping[str, str]) -> dict[str, int]:
     return {key: int(value) for key, value in sorted(quantities.items()) if _COUNTED.fullmatch(key) and value.isdigit()}
 
 
+def in_short(body: dict[str, Any]) -> dict[str, Any]:
+    """What is read of a pod. A tenant's may have a megabyte, and the loop keeps those of all at once."""
+    try:
+        meta, spec = body["metadata"], body.get("spec") or {}
+        mirror = {"kubernetes.io/config.mirror": ""} if "kubernetes.io/config.mirror" in (meta.get("annotations") or {}) else {}
+        asked = [_gpus((container.get("resources") or {}).get("requests") or {}) for container in spec.get("containers") or ()]
+        return {
+            "metadata": {
+                "namespace": meta["namespace"],
+                "name": meta["name"],
+                "annotations": mirror,
+                "labels": {key: value for key, value in (meta.get("labels") or {}).items() if key in _READ_OF_PODS},
+                "ownerReferences": [{"kind": owner.get("kind")} for owner in meta.get("ownerReferences") or ()],
+            },
+            "spec": {
+                "nodeName": spec.get("nodeName"),
+                "containers": [{"resources": {"requests": {key: str(number) for key, number in each.items()}}} for each in asked if each],
+            },
+            "status": {"phase": (body.get("status") or {}).get("phase")},
+        }
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return body  # its node says that it cannot be read
+
+
+_READ_OF_PODS = (DIAGNOSTIC_LABEL, MODEL, RELEASE, TENANT)
+
+
 def _pod(body: Mapping[str, Any]) -> NodePod:
     meta, labels = body["metadata"], body["metadata"].get("labels") or {}
     owners = [owner.get("kind") for owner in meta.get("ownerReferences") or ()]

@@ -17,7 +17,9 @@ SERVED = r"10\.(12[89]|1[3-8]\d|19[01])\.(\d+\.\d+:\d+)"
 LOOPBACK = "127.$1.$2"
 
 _POD_MONITOR = {"selector", "podTargetLabels", "sampleLimit", "podMetricsEndpoints"}
-_ENDPOINT = {"port", "path", "interval", "scrapeTimeout"}
+_ENDPOINT = {"port", "path", "interval", "metricRelabelings", "scrapeTimeout"}
+_RELABELLING = {"action": "action", "regex": "regex", "sourceLabels": "source_labels"}
+"""Of series, by the names of the operator and of Prometheus."""
 _ALERTING = {"route", "receivers", "inhibitRules"}
 _ROUTE = {"receiver", "groupBy", "groupWait", "groupInterval", "repeatInterval", "matchers", "continue", "routes"}
 
@@ -102,7 +104,16 @@ def _scrape_config(
             {"action": "replace", "replacement": f"{namespace}/{name}", "target_label": "job"},
             {"action": "replace", "replacement": endpoint["port"], "target_label": "endpoint"},
         ],
+        "metric_relabel_configs": [
+            _relabelling(rule, f"spec.podMetricsEndpoints[{number}].metricRelabelings[{place}]")
+            for place, rule in enumerate(endpoint.get("metricRelabelings", ()))
+        ],
     }
+
+
+def _relabelling(rule: Mapping[str, Any], path: str) -> dict[str, Any]:
+    _only(path, rule, set(_RELABELLING))
+    return {_RELABELLING[key]: value for key, value in rule.items()}
 
 
 def rule_file(rule: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,6 +59,16 @@ def _asks(address: str, said: dict[str, str] | None = None, **more: Any) -> dict
     return {"type": "prometheus", "metadata": {"serverAddress": address, "query": "up", "threshold": "1", **(said or {})}, **more}
 
 
+def _scales(**said: Any) -> dict[str, Any]:
+    body = _autoscaler(_asks(prometheus.SERVICE))
+    return {**body, "spec": {**body["spec"], **said}}
+
+
+def _noted(body: dict[str, Any], where: str, key: str) -> dict[str, Any]:
+    """The same, with one more label or annotation."""
+    return {**body, "metadata": {**body["metadata"], where: {**body["metadata"].get(where, {}), key: "x"}}}
+
+
 def _counts(queue: str, **more: str) -> dict[str, Any]:
     metadata = {"awsRegion": SURROUNDINGS.region, "queueURL": queue, "queueLength": "1", "identityOwner": "operator", **more}
     return {"type": "aws-sqs-queue", "metadata": metadata}
@@ -181,8 +191,65 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("routes-of-own-models", "an answer of its own", _virtual_service({"hosts": [PUBLIC], "http": [{"directResponse": {"status": 200}}]})),
     ("routes-of-own-models", "slowly", _entry(fault={"delay": {"fixedDelay": "1h", "percentage": {"value": 100}}})),
     ("routes-of-own-models", "without end", _virtual_service({"hosts": [PUBLIC], "http": _entry()["spec"]["http"] * 33})),
-    ("routes-of-own-models", "with matches without end", _entry(match=[{"uri": {"exact": f"/{n}"}} for n in range(17)])),
+    (
+        "routes-of-own-models",
+        "with matches without end",
+        _entry(match=[{"headers": {"x-model-release": {"exact": str(n)}}} for n in range(17)]),
+    ),
     ("routes-of-own-models", "with arms without end", _entry(route=[{"destination": {"host": _host(TENANT)}, "weight": 1}] * 9)),
+    ("routes-say-it-plainly", "an expression that is too large", _entry(match=[{"uri": {"regex": r"(\pL{100}){10}"}}])),
+    (
+        "routes-say-it-plainly",
+        "an expression for a header",
+        _entry(match=[{"headers": {"x-model-release": {"regex": r"(\pL{100}){10}"}}}]),
+    ),
+    ("routes-say-it-plainly", "a value that Envoy cannot read", _entry(headers={"response": {"set": {"x-degraded": "100%"}}})),
+    ("routes-say-it-plainly", "what the gateway knows", _entry(headers={"response": {"set": {"x-degraded": "%ENVIRONMENT(A)%"}}})),
+    ("routes-say-it-plainly", "another host by a header", _entry(headers={"request": {"set": {"host": f"defects.{OTHER}.example.com"}}})),
+    ("routes-say-it-plainly", "retries by a header", _entry(headers={"request": {"set": {"x-envoy-max-retries": "1000000"}}})),
+    ("routes-say-it-plainly", "more headers", _entry(headers={"request": {"add": {"x-user-id": "root"}}})),
+    (
+        "routes-say-it-plainly",
+        "a value for one arm",
+        _entry(route=[{"destination": {"host": _host(TENANT)}, "headers": {"response": {"set": {"x-degraded": "100%"}}}}]),
+    ),
+    (
+        "routes-say-it-plainly",
+        "weights that Envoy cannot add up",
+        _entry(route=[{"destination": {"host": _host(TENANT)}, "weight": 2**31 - 1}] * 3),
+    ),
+    ("routes-say-it-plainly", "asking without end", _entry(retries={"attempts": 1_000_000, "retryOn": "5xx"})),
+    ("routes-say-it-plainly", "a name that forges a line of the log", _entry(name="weights 200 -\nGET weights")),
+    (
+        "routes-say-it-plainly",
+        "a host that no name is",
+        _virtual_service({**_route(_host(TENANT))["spec"], "hosts": [f"a b.{_host(TENANT)}"]}),
+    ),
+    ("routes-say-it-plainly", "hosts that no filter knows", _virtual_service({**_route(PUBLIC)["spec"], "hosts": [f"*.{PUBLIC}"]})),
+    (
+        "destinations-stay-small",
+        "a ring of millions",
+        _destination(loadBalancer={"consistentHash": {"httpHeaderName": "x", "ringHash": {"minimumRingSize": 8_388_608}}}),
+    ),
+    (
+        "destinations-stay-small",
+        "a table that Envoy refuses",
+        _destination(loadBalancer={"consistentHash": {"httpHeaderName": "x", "maglev": {"tableSize": 5_000_010}}}),
+    ),
+    ("destinations-stay-small", "looking at every moment", _destination(outlierDetection={"interval": "1ms"})),
+    ("nothing-to-istio", "a route as istiod's own", _noted(_route(PUBLIC), "annotations", "internal.istio.io/route-semantics")),
+    ("nothing-to-istio", "a route for another revision", _noted(_route(PUBLIC), "labels", "istio.io/rev")),
+    ("nothing-to-istio", "a Service for chosen namespaces", _noted(_service(), "annotations", "networking.istio.io/exportTo")),
+    ("nothing-to-istio", "a Service behind another proxy", _noted(_service(), "labels", "istio.io/use-waypoint")),
+    ("services-stay-inside", "ports without end", _service(ports=[{"port": port, "name": f"p{port}"} for port in range(1, 10)])),
+    ("autoscalers-ask-the-platform", "a computation", _scales(advanced={"scalingModifiers": {"formula": "all(1..9, all(1..9, true))"}})),
+    ("autoscalers-ask-the-platform", "at every moment", _scales(pollingInterval=1)),
+    ("autoscalers-ask-the-platform", "without end", _autoscaler(*[_asks(prometheus.SERVICE)] * 9)),
+    (
+        "autoscalers-ask-the-platform",
+        "with variables of a container",
+        _scales(scaleTargetRef={"name": "defects", "envSourceContainerName": "istio-proxy"}),
+    ),
     ("services-stay-inside", "another's address", _service(selector={"a": "b"}, externalIPs=["10.0.0.1"])),
     ("services-stay-inside", "a name outside", _service(type="ExternalName", externalName="example.org")),
     ("sidecars-stay-closed", "anywhere", _body(MESH, "Sidecar", {"outboundTrafficPolicy": {"mode": "ALLOW_ANY"}})),

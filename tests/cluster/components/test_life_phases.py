@@ -103,6 +103,16 @@ def test_what_has_no_owner_may_be_changed_as_before(walled: ControlPlane, kind: 
     assert said(lambda: walled.resource(body).patch(name=body["metadata"]["name"], namespace=TENANT, body=note, **how)) == ""
 
 
+@pytest.mark.parametrize("where", ["annotations", "labels"])
+@pytest.mark.parametrize("kind", KEPT)
+def test_what_a_deployer_keeps_is_not_told_to_istio_afterwards(walled: ControlPlane, kind: str, where: str) -> None:
+    body = KEPT[kind]
+    how = {"content_type": "application/merge-patch+json", **by(DEPLOYER, dryRun="All")}
+    told = {"metadata": {where: {"networking.istio.io/exportTo": "x"}}}
+    answer = said(lambda: walled.resource(body).patch(name=body["metadata"]["name"], namespace=TENANT, body=told, **how))
+    assert "headway-nothing-to-istio" in answer
+
+
 def test_who_may_change_the_namespace_itself_may_name_owners(walled: ControlPlane) -> None:
     assert said(lambda: created(walled, owned(KEPT["configuration"], name="other"), OPERATOR, dryRun="All")) == ""
 

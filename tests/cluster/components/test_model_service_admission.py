@@ -282,6 +282,25 @@ def test_a_mig_profile_that_the_contract_does_not_name_is_granted_nothing(served
     assert "requests.nvidia.com/mig-7g.80gb=1" in refusal(served, body)
 
 
+@pytest.mark.parametrize("where", [{"namespaceSelector": {}}, {"namespaces": ["assist"]}], ids=["everybody's", "another's"])
+@pytest.mark.parametrize("kind", ["podAffinity", "podAntiAffinity"])
+def test_no_pod_keeps_those_of_others_away(served: ControlPlane, kind: str, where: dict[str, Any]) -> None:
+    """The scheduler lets no pod that a running one's rule names into its region, whoever it is of."""
+    body = pod("headway-vision-latency-l4", "l4", 1)
+    term = {"labelSelector": {}, "topologyKey": "topology.kubernetes.io/region"}
+    body["spec"]["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [{**term, **where}]}}
+    assert "exceeded quota: no-foreign-neighbours" in refusal(served, body)
+    body["spec"]["affinity"] = {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    served.resource(body).create(body=body, namespace=TENANT, query_params=[("dryRun", "All")])
+
+
+def test_former_versions_are_not_kept_without_end(served: ControlPlane) -> None:
+    def counted() -> str:
+        return str(served.get("ResourceQuota", "tenant", namespace=TENANT)["status"].get("used", {}).get("count/replicasets.apps", ""))
+
+    assert int(eventually(counted, within=60)) >= len(MODELS)
+
+
 def test_a_privileged_pod_is_refused(served: ControlPlane) -> None:
     body = pod("headway-vision-latency-l4", "l4", 1)
     body["spec"]["containers"][0]["securityContext"] = {"privileged": True}
@@ -328,7 +347,9 @@ def test_what_reaches_beyond_the_tenant_is_refused(served: ControlPlane, rule: s
     assert _refused_by(rule, case, eventually(lambda: _said(served, body))), case
 
 
-BY_TWO = {"bytes to another": "routes-of-own-models", "decided elsewhere": "routes-of-own-models"}
+BY_TWO = dict.fromkeys(("bytes to another", "decided elsewhere", "more copies"), "routes-of-own-models") | {
+    "every host": "routes-say-it-plainly"
+}
 """Cases that a second rule refuses too: which of them the API server names first is a matter of its start."""
 
 
@@ -336,8 +357,12 @@ def _refused_by(rule: str, case: str, said: str) -> bool:
     return any(f"headway-{name}" in said for name in (rule, BY_TWO.get(case, rule)))
 
 
-CHANGES = [case for case in REACHES if case[2]["spec"] not in [body["spec"] for body in STAYS.values()] and case[1] != "of no model"]
-"""All but what a new name makes."""
+CHANGES = [
+    case
+    for case in REACHES
+    if case[2]["spec"] not in [body["spec"] for body in STAYS.values()] and case[1] != "of no model" and case[0] != "nothing-to-istio"
+]
+"""All but what a new name makes, and what metadata say."""
 
 
 @pytest.fixture(scope="module")
@@ -416,18 +441,22 @@ def test_a_deployment_is_not_changed_into_one_that_steps_out_either(served: Cont
     assert "headway-templates-stay-in-the-mesh" in _patched(served, standing, "/spec/template", wanted, query_params=[("dryRun", "All")])
 
 
-@pytest.mark.parametrize(("rule", "body"), list({rule: body for rule, _, body in REACHES}.items()), ids=lambda each: str(each)[:30])
-def test_a_name_that_the_server_makes_up_spares_nobody(served: ControlPlane, rule: str, body: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("rule", "case", "body"), list({rule: case for case in REACHES for rule in case[:1]}.values()), ids=lambda each: str(each)[:30]
+)
+def test_a_name_that_the_server_makes_up_spares_nobody(served: ControlPlane, rule: str, case: str, body: dict[str, Any]) -> None:
     metadata = {key: value for key, value in body["metadata"].items() if key != "name"}
-    assert f"headway-{rule}" in _said(served, {**body, "metadata": {**metadata, "generateName": "defects-"}})
+    said = _said(served, {**body, "metadata": {**metadata, "generateName": "defects-"}})
+    # A route of a made up name is of no model.
+    assert _refused_by(rule, case, said) or "headway-routes-of-own-models" in said
 
 
 def test_what_another_object_owns_meets_the_rules_too(served: ControlPlane, standing: dict[str, Any]) -> None:
     uid = served.get("Deployment", "standing", api_version="apps/v1", namespace=TENANT)["metadata"]["uid"]
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "standing", "uid": uid, "controller": True}
-    for rule, _, body in REACHES:
+    for rule, case, body in REACHES:
         owned = {**body, "metadata": {**body["metadata"], "ownerReferences": [owner]}}
-        assert f"headway-{rule}" in _said(served, owned)
+        assert _refused_by(rule, case, _said(served, owned))
 
 
 def test_a_pod_as_the_injector_leaves_it_is_admitted(served: ControlPlane) -> None:

@@ -220,6 +220,30 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
         ),
     ),
     ("pods-may-leave", "held", lambda body: body["metadata"].update(finalizers=["test.example/held"])),
+    ("pods-leave-in-time", "in sixty years", lambda body: body["spec"].update(terminationGracePeriodSeconds=2**31 - 1)),
+    (
+        "pods-leave-in-time",
+        "once it is not alive",
+        lambda body: container(body).update(livenessProbe={"exec": {"command": ["a"]}, "terminationGracePeriodSeconds": 541}),
+    ),
+    *(
+        (
+            "resources-that-are-counted",
+            name,
+            lambda body, name=name: [
+                container(body)["resources"].setdefault(each, {}).update({name: "1"}) for each in ("limits", "requests")
+            ],
+        )
+        for name in ("deviceclass.resource.kubernetes.io/gpu.nvidia.com", "vpc.amazonaws.com/efa")
+    ),
+    (
+        "resources-that-are-counted",
+        "huge pages",
+        lambda body: [
+            container(body)["resources"].setdefault(each, {}).update({"hugepages-2Mi": "1Gi", "cpu": "1"})
+            for each in ("limits", "requests")
+        ],
+    ),
     ("devices-for-who-asks", "beside it", lambda body: body["spec"]["containers"].append(beside())),
     ("devices-for-who-asks", "before it", lambda body: body["spec"].update(initContainers=[beside()])),
     (

@@ -10,7 +10,8 @@ import pytest
 from components.addons import istio, loki, otel, prometheus, tempo
 from components.model_service import observing, routing
 from components.model_service.routing import DEGRADE_HEADER
-from components.observability import layers, links, manifests, trail
+from components.observability import alerts, layers, links, manifests, recording, trail
+from components.observability.overview import OVERVIEW
 from components.observability.panels import Dashboard, Panel, PanelSource
 from components.observability.service import service_dashboard
 from components.platform import mesh
@@ -249,3 +250,18 @@ def test_requests_answered_by_a_fallback_are_counted_with_a_bounded_label() -> N
     assert DEGRADE_HEADER in mesh.OWN_HEADERS, "a client from outside could say it of itself"
     (asked,) = [panel for panel in layers.REQUEST.panels if panel.title == "Requests answered by a fallback model"]
     assert 'degraded="true"' in asked.queries[0].expression
+
+
+def test_no_page_of_a_tenants_pod_answers_what_the_platform_asks_of_others() -> None:
+    """A series of a replica is found by the labels that the monitor gave it; every other name that is asked for is the platform's own."""
+    every = json.dumps([recording.groups(), alerts.groups("https://a.example", None), [page.json() for page in (*layers.LAYERS, OVERVIEW)]])
+    asked = {name for name in re.findall(r"\b([A-Za-z_:][\w:]*)(?=[{\[])", every) if "_" in name or name in {"up", "ALERTS"}}
+    foreign = {name for name in asked if not name.startswith(("nv_", "vllm:")) and not re.fullmatch(observing.RESERVED, name)}
+    assert len(asked) > 40
+    assert foreign == set(), "add them to RESERVED"
+
+
+def test_one_proxy_of_a_replica_fills_no_prometheus() -> None:
+    spec = {each.body["metadata"]["name"]: each.body["spec"] for each in mesh.manifests(hosts=["a.example"], certificate=None, region="r")}
+    assert spec["mesh-replicas"]["sampleLimit"] == 20_000
+    assert "sampleLimit" not in spec["mesh-proxies"], "the gateway's grow with the tenants"

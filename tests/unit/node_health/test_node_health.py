@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import boto3
 import pytest
@@ -33,7 +34,17 @@ from headway.node_health.decision import (
     fault,
     released,
 )
-from headway.node_health.facts import DIAGNOSTIC_LABEL, Diagnostic, GpuNode, NodeCondition, NodePod, Quarantine, QuarantineState, nodes
+from headway.node_health.facts import (
+    DIAGNOSTIC_LABEL,
+    Diagnostic,
+    GpuNode,
+    NodeCondition,
+    NodePod,
+    Quarantine,
+    QuarantineState,
+    in_short,
+    nodes,
+)
 from headway.node_health.readiness import GpuOperatorState, PoolPromise, cluster_policy_state, lacks
 from headway.node_health.replacement import AutoScaling
 from headway.node_health.watch import ReadBack
@@ -511,6 +522,57 @@ def test_an_action_that_meets_something_odd_leaves_the_others_carried_out(tmp_pa
             [Replace(node=node(name="odd")), Replace(node=node())], NodeHealthSettings(diagnostic_image="i", expected=())
         )
     assert [each.refused for each in done] == ["it met what nobody of ours writes (KeyError: 'Activity')", ""]
+
+
+def test_pods_of_a_megabyte_each_take_no_node_out_of_sight(tmp_path: Path) -> None:
+    env = [{"name": f"A{number}", "value": "x"} for number in range(35_000)]
+    container = {"name": "server", "env": env, "resources": {"requests": {"nvidia.com/gpu": "1", "cpu": "1"}}}
+    gpu_node = {
+        "metadata": {"name": "n1", "labels": {POOL: "l4"}},
+        "status": {"capacity": {"nvidia.com/gpu": "60"}, "allocatable": {"nvidia.com/gpu": "60"}},
+    }
+    many = 60
+
+    class ApiServer(Handler):
+        def do_GET(self) -> None:
+            path, _, query = self.path.partition("?")
+            said = dict(parse_qsl(query))
+            if path == "/api/v1/nodes":
+                self.reply(200, {"metadata": {}, "items": [gpu_node]})
+                return
+            first, size = int(said.get("continue", 0)), int(said["limit"])
+            metadata = [{"name": f"p{n}", "namespace": "vision", "labels": {TENANT: "vision"}} for n in range(many)[first : first + size]]
+            items = [{"metadata": each, "spec": {"nodeName": "n1", "containers": [container]}} for each in metadata]
+            after = {"continue": str(first + size)} if first + size < many else {}
+            self.reply(200, {"metadata": after, "items": items})
+
+    with served(ApiServer) as address:
+        (config := tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig(address)))
+        (found,) = NodeCluster(str(config), lambda _: None).nodes()
+    assert [pod.gpus for pod in found.pods] == [1] * many
+
+
+@pytest.mark.parametrize("odd", [{}, {"metadata": 3}, {"metadata": {"namespace": "a", "name": "b"}, "spec": {"containers": [3]}}])
+def test_an_odd_pod_is_kept_as_it_is(odd: dict[str, Any]) -> None:
+    assert in_short(odd) == odd
+
+
+def test_the_record_of_a_chart_counts_where_the_chart_is_alone(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    class ApiServer(Handler):
+        def do_GET(self) -> None:
+            asked.append(self.path.partition("?")[0])
+            own = {"metadata": {"name": "x", "namespace": "vision"}, "data": {"chart": "gpu-operator"}}
+            if "configmaps" not in self.path:
+                self.reply(404, {})
+            else:
+                self.reply(200, {"metadata": {}, "items": [own] if "gpu-operator" not in self.path else []})
+
+    with served(ApiServer) as address:
+        (config := tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig(address)))
+        assert NodeCluster(str(config), lambda _: None).operator() == GpuOperatorState(state=None, recorded=False)
+    assert "/api/v1/configmaps" not in asked
 
 
 def kubeconfig(address: str) -> dict[str, Any]:

@@ -213,6 +213,7 @@ def test_a_replicas_series_carry_the_labels_that_the_sandbox_gives_them(operated
             for ours in objects.scrape_configs(monitor, Path("kubeconfig"), "15s"):
                 theirs = made[ours["job_name"]]
                 assert _labels(theirs) == _labels(ours)
+                assert theirs.get("metric_relabel_configs", []) == ours["metric_relabel_configs"]
                 assert (theirs["metrics_path"], theirs["sample_limit"]) == (ours["metrics_path"], ours["sample_limit"])
                 assert theirs["kubernetes_sd_configs"][0]["namespaces"] == ours["kubernetes_sd_configs"][0]["namespaces"]
                 compared += 1
