@@ -47,7 +47,7 @@ LOOP = "node-health-loop"
 NODES = 4
 POOL = pool_of(MODELS[RELEASED])
 _ADD_ONS = ("istio-ingress", "istio-system", "monitoring")
-_POLICY = {"strategy": "canary", "weights": ["50%"], "step_at_least": "1m", "bake": "5m", "unwatched_at_most": "1m"}
+_POLICY = {"strategy": "canary", "weights": ["50%"], "step_at_least": "1m", "bake": "5m", "unwatched_at_most": "5m"}
 
 
 def version(number: int, least: int = 1, most: int = 3) -> Model:
