@@ -171,13 +171,16 @@ class Checkout:
         """The module of a dotted name with the packages that it lies in, as far as they are here."""
         own = f"{PurePosixPath(file).parent}/".removeprefix("./")
         for place in (own, *IMPORTED_FROM):
-            here = f"{place}{dotted.partition('.')[0]}"
-            if f"{here}.py" in self.files or here in self._below:
-                parts = dotted.split(".")
-                for end in range(1, len(parts) + 1):
-                    path = place + "/".join(parts[:end])
-                    here = {f"{path}.py", f"{path}/__init__.py", f"{path}/__main__.py" if end == len(parts) else ""}
-                    yield from ((each, True) for each in self.files & here)
+            parts = [*dotted.split("."), ""]
+            found = [
+                each
+                for end in range(1, len(parts))
+                for path in (place + "/".join(parts[:end]),)
+                for each in (f"{path}.py", f"{path}/__init__.py", "" if parts[end] else f"{path}/__main__.py")
+                if each in self.files
+            ]
+            if found:  # a folder of that name without code, beside the file, is not what is meant
+                yield from ((each, True) for each in found)
                 return
 
     @cached_property
