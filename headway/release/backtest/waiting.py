@@ -59,6 +59,7 @@ _OF: Mapping[Reason, WaitingFor] = MappingProxyType(
         Reason.BLIND_TOO_LONG: WaitingFor.DATA,
         Reason.SUSPICIOUS: WaitingFor.CALM,
         Reason.ONE_EDGE: WaitingFor.CALM,
+        Reason.TAIL_ABOVE: WaitingFor.CALM,
         Reason.ONE_REPLICA: WaitingFor.CALM,
         Reason.ONE_EPISODE: WaitingFor.CALM,
     }

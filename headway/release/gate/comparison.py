@@ -36,6 +36,8 @@ from headway.release.gate.usual import UsualLevel
 
 _YOUNG_MINUTES = 12
 """Minutes since the canary was ready during which a slow start is likelier than a slow version."""
+_STARTING_MINUTES = 5
+"""The first of them, in which a healthy version may be several times slower."""
 _BETTER = 100.0
 """Evidence at which a version counts as better for good: one that is not gets there in one of a hundred rollouts at most."""
 RECENTLY_BAD = 20.0
@@ -96,7 +98,8 @@ class Comparison(Stateful):
         young = ladder.ready <= ticks_in(_YOUNG_MINUTES, minutes)
         shown, of_proof = np.where(young, while_young, patient), of_a_tick(LARGEST_GAIN_OF_PROOF, minutes)
         worth = np.where(young, of_a_tick(WORTH_WHILE_YOUNG, minutes), worth_of_a_tick(minutes))
-        at = TickStake(stake, ladder.stage, shown, of_proof, worth, arms.by_history, ladder.baking, young)
+        started = ladder.ready > ticks_in(_STARTING_MINUTES, minutes)
+        at = TickStake(stake, ladder.stage, shown, of_proof, worth, arms.by_history, ladder.baking, started, young)
         self._compare_levels(arms, at)
         for name, signal in self._all_latency():
             signal.choose()
@@ -213,6 +216,14 @@ class Comparison(Stateful):
             proven &= (signals[name].proof >= signals[name].proof_bound) | np.isnan(signals[name].proof)
         return proven
 
+    def tail_above(self, ladder: Ladder) -> Bools:
+        """Whether, before full traffic, the tail stands above what is tolerated; by the trade's tolerance where it was shown to be better."""
+        above = np.zeros(self._n, dtype=bool)
+        for name, one in self.latency.items():
+            found = one.standing.above()
+            above |= np.where(self.better, self.traded[name].standing.above(), found) if name in self.traded else found
+        return above & ladder.releasing & (ladder.stage == len(self.policy.stages) - 1)
+
     def number_too_high(self, signals: Mapping[str, SignalResult]) -> Bools:
         """Whether nothing but time in queue or cost keeps traffic from growing, because it was too high in most ticks."""
         counts = np.ones(self._n, dtype=bool)
@@ -231,10 +242,11 @@ class Comparison(Stateful):
         worst = self.errors.recent_evidence()
         high = self.levels["queue"].high() | self.levels["cost"].high()
         for name, one in self.latency.items():
-            found = one.recent_evidence()
-            if name in self.traded:
-                found = np.where(self.better, self.traded[name].recent_evidence(), found)
-            worst = np.maximum(worst, found)
+            found, slower = one.recent_evidence(), one.slower_than_usual()
+            if traded := self.traded.get(name):
+                found = np.where(self.better, traded.recent_evidence(), found)
+                slower = np.where(self.better, traded.slower_than_usual(), slower)
+            worst, high = np.maximum(worst, found), high | slower
         return (worst >= RECENTLY_BAD) | high
 
     def restart_proofs(self, where: Bools, baking: Bools) -> None:

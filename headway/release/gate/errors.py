@@ -65,7 +65,7 @@ class Errors(Stateful):
             self.seen_ratio.update(over_classes(logs / phi), at.stake, at.largest, at.worth)
             self.seen_rate.update(rate_logs / phi_of_rate, at.stake, at.largest, at.worth)
             logs, rate_logs = logs / np.maximum(phi, size), rate_logs / np.maximum(phi_of_rate, size)
-            self.clusters.learn(_CANARY, np.where(at.counts, total_bad, 0.0), np.where(at.counts, total, 0.0), self._usual())
+            self.clusters.learn(_CANARY, np.where(at.counts, total_bad, 0.0), np.where(at.counts, total, 0.0))
         ratio_logs = over_classes(logs)
         self.ratio.update(ratio_logs, at.stake, at.largest, at.worth)
         self.rate.update(rate_logs, at.stake, at.largest, at.worth)
@@ -127,5 +127,5 @@ class Errors(Stateful):
         self.noise.learn(baseline.errors, baseline.requests, stable.errors, stable.requests)
         self.clusters.fade()
         for place, arm in ((_STABLE, stable), (_BASELINE, baseline)):
-            self.clusters.learn(place, arm.total_errors(), arm.total(), self._usual())
+            self.clusters.learn(place, arm.total_errors(), arm.total())
         self.known = self.known + np.stack([stable.errors + baseline.errors, stable.requests + baseline.requests])

@@ -97,6 +97,8 @@ class TickStake:
     by_history: Flags = np.False_
     """Where it is compared with the past for want of a control: no evidence against, and still asked for proof."""
     baking: Flags = np.False_
+    started: Flags = np.True_
+    """The canary's first minutes are over."""
     young: Flags = np.False_
     """The canary has not been ready for long."""
 
@@ -218,18 +220,22 @@ class Proof(Stateful):
 
 class Stakes(Stateful):
     """Spreads a stake of 1 over a rollout: 0.35 at once, 0.2 over the later steps, 0.2 over the ticks, so that late onsets are found; and
-    0.25 over the ticks of the bake, with what the release has left."""
+    0.25 in the bake, with what the release has left: 0.05 of it at once, for full load is what the release has not seen."""
 
-    _OF_RELEASE = 0.75
+    _OF_RELEASE, _AT_PROMOTION = 0.75, 0.05
 
     def __init__(self, steps: int, planned_ticks: int, bake_ticks: int, rollouts: int) -> None:
         self._by_step, self._by_tick = 0.2 / max(steps - 1, 1), 0.2 / planned_ticks
-        self._by_baking_tick = (1 - self._OF_RELEASE) / bake_ticks
+        self._by_baking_tick = (1 - self._OF_RELEASE - self._AT_PROMOTION) / bake_ticks
+        self.baked = np.zeros(rollouts)
+        """Ticks of the bake that counted."""
         self.spent = np.zeros(rollouts)
 
     def next(self, counted: Bools, new_step: Bools, baking: Bools) -> Floats:
         """The stake of this tick; -1 where it does not count."""
-        at_once = np.where(self.spent == 0, 0.35, np.where(new_step & ~baking, self._by_step, 0.0))
+        first = baking & (self.baked == 0)
+        at_once = np.where(self.spent == 0, 0.35, np.where(first, self._AT_PROMOTION, np.where(new_step & ~baking, self._by_step, 0.0)))
+        self.baked = self.baked + (counted & baking)
         wanted, most = at_once + np.where(baking, self._by_baking_tick, self._by_tick), np.where(baking, 1.0, self._OF_RELEASE)
         stake = np.where(counted, np.minimum(wanted, np.maximum(most - self.spent, 0.0)), -1.0)
         self.spent = self.spent + np.maximum(stake, 0.0)

@@ -60,6 +60,8 @@ class Judgement:
     """Time in queue or cost is, which alone takes nothing back."""
     memory_rising: Bools
     """Nothing proves a leak, and nothing rules one out."""
+    tail_above: Bools
+    """The far tail stands above what is tolerated, before full traffic."""
     passed: Bools
     """Nothing that is judged keeps traffic from growing."""
 
@@ -140,6 +142,7 @@ class Gate(Comparison):
         signals = self.signals(ladder, clocked, seen.blind | wrong_share)
         proven, answers_pass = self.regression_ruled_out(signals), self.answers_pass(ladder)
         memory_rising = self.gpu_memory.suspect() & ~seen.over
+        tail_above = proven & self.tail_above(ladder)
         saturating = proven & answers_pass & seen.releasing & (self._use_at_next_weight(seen) > Saturation.LIMIT)
         return Judgement(
             signals=signals,
@@ -153,12 +156,13 @@ class Gate(Comparison):
             answers_missing=proven & ~answers_pass,
             saturating=saturating,
             memory_rising=memory_rising,
+            tail_above=tail_above,
             number_too_high=self.number_too_high(signals),
             slower_at_one_edge=(at_one_edge := self.slower_at_one_edge(seen.baking)),
             only_holds=np.maximum(np.maximum(at_one_edge, as_seen := self.slower_as_seen(seen.baking)), self.errors.seen_evidence()),
             one_node=(as_seen >= signals["latency"].bound) & (signals["latency"].evidence < signals["latency"].bound),
             alone=judged.replicas() < 2,
-            passed=proven & answers_pass & ~saturating & ~memory_rising,
+            passed=proven & answers_pass & ~saturating & ~memory_rising & ~tail_above,
         )
 
     def _decide(self, seen: Observation, judgement: Judgement) -> Move:
@@ -171,7 +175,9 @@ class Gate(Comparison):
             worst=np.maximum(worst_evidence(judgement.signals), judgement.only_holds),
             usable=~seen.blind & ~judgement.wrong_share & ~seen.over & ~seen.idle & (seen.releasing | ~judgement.memory_rising),
             frozen=seen.frozen,
-            bake=BakeFindings(self.recently_bad() | judgement.memory_rising, np.full(self._n, self.policy.held_back > 0)),
+            bake=BakeFindings(
+                self.recently_bad() | judgement.memory_rising, np.full(self._n, self.policy.held_back > 0), seen.judged.total()
+            ),
         )
         ladder.roll_back(move.failed)
         self._restart(move.changed & ~(failed | move.failed))
@@ -196,6 +202,7 @@ class Gate(Comparison):
             Reason.ONE_REPLICA: judgement.clocked & judgement.one_node & ~judgement.alone,
             Reason.ONE_EPISODE: judgement.clocked & judgement.one_node & judgement.alone,
             Reason.ONE_EDGE: judgement.clocked & (judgement.slower_at_one_edge >= judgement.signals["latency"].bound),
+            Reason.TAIL_ABOVE: judgement.tail_above & judgement.clocked,
             Reason.QUEUE_OR_COST: judgement.number_too_high & judgement.clocked,
             Reason.UNANSWERED_GOLDEN: judgement.answers_missing & still_open,
             Reason.SATURATING: judgement.saturating & still_open,

@@ -14,7 +14,7 @@ from headway.release.gate.evidence import Flags, Mixture, Proof, TickStake, alte
 from headway.release.gate.minutes import Recent
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
-from headway.release.gate.proof import TailProof
+from headway.release.gate.proof import TailProof, TailStanding
 from headway.release.gate.slowness import LastingSlowness, Slowness
 from headway.release.gate.state import Stateful
 from headway.release.gate.tail import ControlHistogram, LatencyTail
@@ -67,6 +67,11 @@ class ArmsOfTick(NamedTuple):
         """Log likelihood ratio by class and edge."""
         return self.power * ratio_log(self.bad, self.bad_control, self.n, self.n_control, null, alternative)
 
+    def excess(self, tolerated: Floats) -> Floats:
+        """Requests of the canary above each edge beyond `tolerated` times its part of those of both arms."""
+        part = self.n * tolerated / np.maximum(self.n * tolerated + self.n_control, 1e-9)
+        return self.power * (self.bad - (self.bad + self.bad_control) * part)
+
 
 def _shown_by_others(found: Floats, rest: Floats | None, alone: Bools) -> tuple[Floats, Floats]:
     """Of each class, and of all together: the least without any one replica, where there are several."""
@@ -115,6 +120,7 @@ class Latency(Stateful):
         """For the margin of the stage, begun anew at each."""
         self.lasting = TailProof(len(edges), rollouts, tuple(hopes.values()), spread)
         """For the tightest margin, over the whole release, so that a lucky start does not settle it; and anew over the bake."""
+        self.standing = TailStanding(len(edges), rollouts)
         self.recent = Recent((len(edges), len(_SLOWDOWNS), rollouts))
         self.load = LoadEffect(shape, rollouts, tick_minutes)
         self.noise = Noise((*shape, rollouts))
@@ -144,7 +150,10 @@ class Latency(Stateful):
         tolerated = self._slower(known, self._policy.latency)
         null = np.maximum(tolerated, _LEAST_RATIO)
         power = self._power(known, tolerated, n, n_control, at.by_history)
-        self._judge(known, null, ArmsOfTick(bad, n, bad_control, n_control, power), at, replicas, unlike)
+        compared = ArmsOfTick(bad, n, bad_control, n_control, power)
+        self._judge(known, null, compared, at, replicas, unlike)
+        counts = at.counts & at.started & ~at.baking & (n > 0) & (n_control > 0)
+        self.standing.add(compared.excess(self._margin(known, self._policy.latency)), masses * n, counts, at.young)
         arms: list[BadOf] = [(bad_control, n_control), (bad_same, n_same)]
         asked_of_past = unlike | at.by_history
         if asked_of_past.any():
@@ -240,6 +249,10 @@ class Latency(Stateful):
     def most_evidence(self, bound: float) -> Floats:
         """How much of the evidence counts in the bake, whose control has less load."""
         return self.load.most_evidence(self.tail, self.chosen, self._policy.latency, bound)
+
+    def slower_than_usual(self) -> Bools:
+        """Where the bake's control has too few requests to tell, whether the canary's latest ones are slower than usual."""
+        return self.load.slower_than_usual(self.tail, self.chosen, self._policy.latency)
 
     def recent_evidence(self) -> Floats:
         """Of the latest minutes, against the canary; may hold it, and never rolls it back."""

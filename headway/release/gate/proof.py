@@ -1,5 +1,7 @@
 """Proof that the latency tail is not slower than a margin: as a whole, or at every edge that brackets it.
 
+Proof says nothing of the far tail, where few requests are; what stands above the tolerance there holds the version all the same.
+
 Which edges are asked about is chosen before the first tick that counts and kept until the proof starts anew, never by what was seen.
 """
 
@@ -7,15 +9,19 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from headway.release.gate.evidence import Proof, TickStake
+from headway.release.gate.evidence import Flags, Proof, TickStake
 from headway.release.gate.state import Stateful
-from headway.release.gate.tick import Bools, Floats
+from headway.release.gate.tick import Bools, Floats, over_classes, within
 
 _BRACKET = (0.005, 0.20)
 """Pooled tail mass of the edges that are asked about; without such an edge, the one nearest to 1 %."""
 _NEAREST_MASS = 0.01
 _OF_CONTROL = 0.25
 """Share of the proof against the control; the rest is against all that the stable version answered, which is more."""
+_EXPECTED_BEYOND = 5.0
+"""The canary's requests that are expected above an edge, from which on they count for where its tail stands."""
+_EXPECTED_SINCE = 30.0
+"""The same since it is no longer young, from which on they acquit it: a long warm-up is no slow tail."""
 
 
 class TailProof(Stateful):
@@ -69,3 +75,30 @@ class TailProof(Stateful):
             total = total + np.where(wanted, wealth, 0.0)
             number = number + wanted
         return total / number
+
+
+class TailStanding(Stateful):
+    """Where the canary's tail stands since it started, edge by edge: on which side of what is tolerated.
+
+    A score, and no proof: at the tolerated ratio it is as likely above as below. So it holds a version, and takes none back.
+    """
+
+    def __init__(self, edges: int, rollouts: int) -> None:
+        self.excess, self.expected = np.zeros((2, edges, rollouts)), np.zeros((2, edges, rollouts))
+        """The canary's requests above each edge beyond the tolerated ones, given all of both arms; and those expected of an equal one. From
+        its sixth minute on, and since it is no longer young."""
+
+    def add(self, excess: Floats, expected: Floats, counts: Bools, young: Flags) -> None:
+        """A tick's, by class and edge. None counts more than its luck may be, so that some bad minutes are made up for by as many good ones."""
+        now = np.stack([over_classes(np.where(counts, each, 0.0)) for each in (excess, expected)])
+        luck = np.sqrt(np.maximum(now[1], 1.0))
+        now[0] = within(now[0], -luck, luck)
+        self.excess = self.excess + np.stack([now[0], np.where(young, 0.0, now[0])])
+        self.expected = self.expected + np.stack([now[1], np.where(young, 0.0, now[1])])
+
+    def above(self) -> Bools:
+        """Whether it is above at any edge that enough requests are beyond."""
+        acquitted = (self.expected[1] >= _EXPECTED_SINCE) & (self.excess[1] <= 0)
+        above = (self.expected[0] >= _EXPECTED_BEYOND) & (self.excess[0] > 0) & ~acquitted
+        found: Bools = np.logical_or.reduce(above, axis=0)
+        return found

@@ -37,6 +37,7 @@ class Reason(IntEnum):
     ONE_REPLICA = 26
     ONE_EPISODE = 27
     ONE_EDGE = 25
+    TAIL_ABOVE = 28
     QUEUE_OR_COST = 24
     FROZEN = 13
     INCONCLUSIVE = 14
@@ -186,6 +187,12 @@ REASONS: tuple[ReasonRow, ...] = (
         Effect.HOLD,
         "Requests are slower than the policy tolerates, but at one edge of the histogram only. A peak just below that edge looks the same "
         "when it moves by less, so the weight stays. Add edges around it, or let a person decide.",
+    ),
+    ReasonRow(
+        Reason.TAIL_ABOVE,
+        Effect.HOLD,
+        "Everything is proven, but of its slowest requests the new version has had more so far than the policy tolerates. That may be chance, "
+        "so the weight stays until there are fewer, or proof. A person may decide.",
     ),
     ReasonRow(
         Reason.QUEUE_OR_COST,

@@ -20,6 +20,9 @@ SUSPICIOUS = 5.0
 """Evidence from which on a rollout gets no more traffic, though it is far from failing."""
 _COUNTED_MINUTES_AT_LEAST = 3
 """And as many ticks, at each stage."""
+_LATEST_REQUESTS = 600.0
+"""In a row without doubt, once the time of the bake is over, with which it ends: what went wrong in its last minute shows in them. A busy
+service answers so many in a minute."""
 
 
 class Move(NamedTuple):
@@ -40,6 +43,8 @@ class BakeFindings(NamedTuple):
     """The latest minutes look bad."""
     controlled: Bools
     """There were requests of the old version to compare with."""
+    requests: Floats
+    """That the new version answered."""
 
 
 class Ladder(Stateful):
@@ -69,6 +74,8 @@ class Ladder(Stateful):
         """Without traffic because there was no data at the first stage."""
         self.unproven = np.zeros(rollouts, dtype=np.int64)
         self.inconclusive = np.zeros(rollouts, dtype=bool)
+        self.quiet = np.zeros(rollouts)
+        """Requests in a row without doubt, since the time of the bake was over."""
 
     @property
     def releasing(self) -> Bools:
@@ -164,7 +171,9 @@ class Ladder(Stateful):
         policy, baking = self._policy, self.baking
         over = baking & (self.here >= policy.bake_ticks)
         calm = (worst < SUSPICIOUS) & ~bake.suspicious
-        proven = over & usable & passed & calm
+        quiet = over & usable & passed & calm
+        self.quiet = np.where(quiet, self.quiet + bake.requests, 0.0)
+        proven = quiet & (self.quiet >= _LATEST_REQUESTS)
         # Nobody waits for ever for requests that do not come; but what looks bad is not let go while a person can still say so.
         late = over & ~proven & (self.here >= max(policy.bake_ticks_at_most, policy.bake_ticks))
         abandoned = late & (policy.on_inconclusive is OnInconclusive.ROLLBACK)

@@ -36,6 +36,8 @@ class LoadEffect(Stateful):
         """Requests of the held-back arm above each edge, and all of them, in the first minutes of the bake."""
         self.canary_bad, self.canary = np.zeros((*shape, rollouts)), np.zeros((shape[0], 1, rollouts))
         """The canary's in its latest."""
+        self.held_latest = np.zeros(rollouts)
+        """The held-back arm's requests in its latest minutes, as the canary's fade."""
         self.minutes = np.zeros(rollouts)
 
     def remember(self, masses: Floats, baking: Flags) -> None:
@@ -50,6 +52,7 @@ class LoadEffect(Stateful):
         self.held_bad, self.held = (
             before + np.where(measuring, new, 0.0) for before, new in zip((self.held_bad, self.held), held, strict=True)
         )
+        self.held_latest = np.where(counts, self.held_latest * self._fading + over_classes(held[1][:, 0]), self.held_latest)
         self.canary_bad, self.canary = (
             np.where(counts, before * self._fading + new, before)
             for before, new in zip((self.canary_bad, self.canary), canary, strict=True)
@@ -64,6 +67,12 @@ class LoadEffect(Stateful):
         doubtful = ~self._measured() | self.unlike(tail)
         far, near = (self._within(tail, chosen, slowdown) for slowdown in ((1 + tolerated) * (1 + _DRIFT) - 1, tolerated))
         return np.where(doubtful & near, 1.0, np.where(doubtful & far, bound / 2, np.inf))
+
+    def slower_than_usual(self, tail: LatencyTail, chosen: Bools, tolerated: float) -> Bools:
+        """Where few are held back, whether the canary's latest requests are slower than usual, by more than is tolerated and the hour may
+        explain. The past proves nothing, so this may hold the canary, and never rolls it back."""
+        far = (1 + tolerated) * (1 + _DRIFT) - 1
+        return (self.held_latest > 0) & (self.held_latest < _MEASURED_REQUESTS) & ~self._within(tail, chosen, far)
 
     def _within(self, tail: LatencyTail, chosen: Bools, slowdown: float) -> Bools:
         """Whether the canary's latest requests are slower than usual by no more than that, at most of the edges."""

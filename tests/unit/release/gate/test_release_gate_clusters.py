@@ -10,8 +10,6 @@ from headway.release.gate.clusters import Clusters
 from headway.release.gate.evidence import share_log
 from tests.unit.release_ticks import SHARES, gate
 
-USUAL = np.asarray([0.001])
-
 
 def learnt(minutes: int, failing: float, cluster: int, requests: float = 600.0, seed: int = 1) -> float:
     """How many requests are taken to fail together after so many minutes of one arm."""
@@ -19,7 +17,7 @@ def learnt(minutes: int, failing: float, cluster: int, requests: float = 600.0, 
     for _ in range(minutes):
         bad = cluster * rng.poisson(failing * requests / cluster)
         found.fade()
-        found.learn(0, np.asarray([float(bad)]), np.asarray([requests]), USUAL)
+        found.learn(0, np.asarray([float(bad)]), np.asarray([requests]))
     return float(found.size()[0])
 
 
@@ -36,6 +34,14 @@ def test_requests_that_fail_one_by_one_are_soon_taken_so(failing: float, most: f
 @pytest.mark.parametrize("cluster", [10, 20])
 def test_requests_that_fail_together_are_counted_together(cluster: int):
     assert np.mean([learnt(100, 0.002, cluster, seed=seed) for seed in range(40)]) == pytest.approx(cluster, rel=0.35)
+
+
+def test_a_version_that_begins_to_fail_is_not_one_large_cluster():
+    found = Clusters(1, 1)
+    for bad in (1.0, 0.0, 1.0, 0.0, 140.0, 145.0, 138.0):
+        found.fade()
+        found.learn(0, np.asarray([bad]), np.asarray([600.0]))
+    assert found.size()[0] < 2.0
 
 
 def test_no_more_than_thirty_are_taken_to_fail_together():

@@ -185,7 +185,7 @@ def test_a_quarter_of_the_stake_is_kept_for_the_bake():
         spent += float(stakes.next(np.asarray([True]), np.asarray([True]), np.asarray([False]))[0])
     assert spent == pytest.approx(0.75)
     baking = [float(stakes.next(np.asarray([True]), np.asarray([False]), np.asarray([True]))[0]) for _ in range(61)]
-    assert baking[:60] == pytest.approx([0.25 / 60] * 60)
+    assert baking[:60] == pytest.approx([0.05 + 0.2 / 60] + [0.2 / 60] * 59)
     assert baking[60] == pytest.approx(0.0)
 
 
