@@ -51,7 +51,7 @@ def test_a_tail_beyond_the_tolerance_gets_no_full_traffic():
     one, found = gate(POLICY), set[Reason]()
     decision = one.start()
     for _ in range(60):
-        decision = one.observe(tick(decision, requests=300.0, shares=slowed(1.13) if float(decision.weight) else SHARES))
+        decision = one.observe(tick(decision, requests=300.0, shares=slowed(1.11) if float(decision.weight) else SHARES))
         found.add(Reason(int(decision.reason)))
     assert decision.phase == Phase.RELEASING
     assert Reason.TAIL_ABOVE in found
