@@ -13,7 +13,7 @@ from typing import Any
 from headway.environment.aws import Clients, pages
 from headway.environment.handover import handed_over
 from headway.problem import Exit, UserError
-from headway.wire import ARTIFACT_BUCKET_OUTPUT, ENVIRONMENT, TENANT
+from headway.wire import ARTIFACT_BUCKET_OUTPUT, ENVIRONMENT, TENANT, witness_path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,16 +80,17 @@ def cluster_exists(search: Search, clients: Clients) -> bool:
 
 def leftovers(search: Search, clients: Clients) -> tuple[Leftover, ...]:
     """Everything of the environment that is still there, in the order in which it can be removed."""
-    found = [leftover for finder in FINDERS for leftover in finder(search, clients)]
+    found = [leftover for finder in FINDERS for leftover in finder(search, clients)] + list(_witnesses(search, "", clients))
     seen = {leftover.id for leftover in found}
     return (*found, *(other for other in _others(search, clients) if other.id not in seen and not _within(other.id, seen)))
 
 
 def tenant_leftovers(search: Search, tenant: str, clients: Clients) -> tuple[Leftover, ...]:
     """What AWS still holds of one tenant, while its environment lives: by tag, roles by name and tag, artifacts by
-    prefix. What stays on purpose is no leftover: the tenant's chains in the ledger.
+    prefix, and the witnesses of its chains. What stays on purpose is no leftover: those chains, in the ledger.
     """
-    return tuple(found for finder in (_of_tenant, _roles_of_tenant, _artifacts_of_tenant) for found in finder(search, tenant, clients))
+    finders = (_of_tenant, _roles_of_tenant, _artifacts_of_tenant, _witnesses)
+    return tuple(found for finder in finders for found in finder(search, tenant, clients))
 
 
 def _of_tenant(search: Search, tenant: str, clients: Clients) -> Iterator[Leftover]:
@@ -123,6 +124,15 @@ def _artifacts_of_tenant(search: Search, tenant: str, clients: Clients) -> Itera
         yield Leftover(
             kind="artifacts", id=place, why="the tenant's prefix", state=f"{count} objects", remove=f"aws s3 rm {place} --recursive"
         )
+
+
+def _witnesses(search: Search, tenant: str, clients: Clients) -> Iterator[Leftover]:
+    """Runners write them, so no stack knows them. One that stays refuses a tenant of the same name whose ledger begins anew."""
+    path = f"{witness_path(search.environment)}/{tenant}".rstrip("/")
+    for found in pages(clients("ssm"), "get_parameters_by_path", "Parameters", Path=path, Recursive=True):
+        name = found["Name"]
+        remove = search.command("ssm", "delete-parameter", "--name", name)
+        yield Leftover(kind="ledger witness", id=name, why=f"name {path}/*", state=str(found["Value"])[:20], remove=remove)
 
 
 def _objects(s3: Any, bucket: str, prefix: str) -> Iterator[Any]:

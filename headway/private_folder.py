@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 from headway.problem import Exit, UserError
@@ -22,6 +23,13 @@ def private_folder(path: Path, named_by: str = "XDG_STATE_HOME") -> Path:
     if found.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         path.chmod(0o700)
     return path
+
+
+def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where Headway keeps files of its own on a machine of production: `headway` in the user's state folder, by the
+    XDG specification."""
+    given = environment.get("XDG_STATE_HOME")
+    return (Path(given) if given else Path(environment.get("HOME") or "~").expanduser() / ".local" / "state") / "headway"
 
 
 def told_to_root(place: Path) -> str:

@@ -21,6 +21,7 @@ from typing import Any
 from headway.environment.stacks import StackResult, Violation
 from headway.ledger.location import opened
 from headway.ledger.store import MissingStoreError, UnreachableError
+from headway.whole_file import replaced
 from sandbox.layout import Layout
 
 ROOMS = ("Pulumi.yaml", "__main__.py", "components", "headway", "policies", "sandbox", "stacks", "tenants")
@@ -61,12 +62,13 @@ def given(layout: Layout, today: date, environment: Mapping[str, str] = os.envir
 
 
 def _ledger(layout: Layout) -> Digests:
-    """What the release ledger holds. Elsewhere than on this machine, the names of its objects say it: each is
-    written once."""
+    """What the release ledger holds, and its witness. Elsewhere than on this machine, the names of its objects say it: each
+    is written once."""
+    said = {f"witness/{path.name}": _content(path) for path in _files(layout.ledger_witness)}
     if layout.ledger_elsewhere is None:
-        return {f"ledger/{path.relative_to(layout.ledger).as_posix()}": _content(path) for path in _files(layout.ledger)}
+        return {**said, **{f"ledger/{path.relative_to(layout.ledger).as_posix()}": _content(path) for path in _files(layout.ledger)}}
     try:
-        return dict.fromkeys((f"ledger/{key}" for key in opened(layout.ledger_address).list("")), "written")
+        return {**said, **dict.fromkeys((f"ledger/{key}" for key in opened(layout.ledger_address).list("")), "written")}
     except (MissingStoreError, UnreachableError) as failure:
         return {"ledger": type(failure).__name__}
 
@@ -90,12 +92,9 @@ def _unchanged(result: StackResult) -> Mapping[str, int]:
 
 def write(file: Path, receipt: Receipt) -> None:
     """Replace the receipt in one step; a disk that cannot take it costs the next `up` its short way, and nothing else."""
-    draft = file.with_suffix(".tmp")
     try:
-        draft.write_text(json.dumps({"format": _FORMAT, **asdict(receipt)}, sort_keys=True), encoding="utf-8")
-        draft.replace(file)
+        replaced(file, json.dumps({"format": _FORMAT, **asdict(receipt)}, sort_keys=True).encode())
     except OSError:
-        draft.unlink(missing_ok=True)
         file.unlink(missing_ok=True)
 
 

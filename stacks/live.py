@@ -33,7 +33,7 @@ class LiveModel:
     waiting: str | None
     bound: bool = True
     """Whether the ledger itself says that it is this service's in this environment."""
-    unwitnessed: str = ""
+    unwitnessed: Problem | None = None
     """Why the ledger could not be compared with what is known of it elsewhere."""
 
     @property
@@ -57,7 +57,7 @@ def live(
             split = serves(found.events)
             if split is not None:
                 snapshots = {r: released(ledger, chain, d) for r, d in split.digests.items()}
-                models[model.name] = replace(_live(model, split, snapshots), bound=found.end.bound, unwitnessed=word.silent)
+                models[model.name] = replace(_live(model, split, snapshots), bound=found.end.bound, unwitnessed=word.unheard(chain))
         except MissingStoreError:
             return {}
         except UserError as error:

@@ -6,6 +6,7 @@ depend on the tenant and never on each other, or a tenant of 25 services would b
 """
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -33,9 +34,9 @@ from headway.contract.reading.tenants import stack_file, tenants_of
 from headway.ledger import location
 from headway.ledger.store import LedgerStore
 from headway.ledger.witness import LedgerWitness
-from headway.ledger.witness_place import ParameterWitness
+from headway.ledger.witness_place import FolderWitness
 from headway.problem import Problem, ProblemLevel
-from headway.wire import KUBECONFIG_OUTPUT
+from headway.wire import KUBECONFIG_OUTPUT, WITNESS_VARIABLE
 from stacks.live import LiveModel, live
 from stacks.sections import Nat
 from stacks.settings import FOLDER as STACK_FILES
@@ -52,7 +53,7 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
     `ledger` and `witness` are those of the environment, found by its name if no ledger is given.
     """
     contracts = _contracts(settings, folder)
-    known = (ledger, witness) if ledger else (_ledger(settings), _witness(settings))
+    known = (ledger, witness) if ledger else _ledger(settings)
     lives = live(contracts, known[0], settings.environment, known[1])
     for name, serving in sorted(lives.items()):
         if serving.waiting:
@@ -66,10 +67,7 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
                 f"Write it down with `headway release bind {contracts.tenant.name}/{name} --environment {settings.environment}`"
             )
         if serving.unwitnessed:
-            pulumi.warn(
-                f"{name}: its ledger's witness does not answer ({serving.unwitnessed}), so another whole chain would pass for it. "
-                "Let this identity read the parameters that `headway access` names"
-            )
+            pulumi.warn(serving.unwitnessed.brief)
     provider = _aws(settings)
     upstream = Upstream(settings.environment, PLATFORM, provider)
     plan = TenantPlan(tenant=contracts.tenant, models=contracts.models, pools=settings.pools, surroundings=_surroundings(settings))
@@ -173,17 +171,16 @@ def _kubernetes(settings: TenantSettings, upstream: Upstream) -> kubernetes.Prov
     )
 
 
-def _ledger(settings: TenantSettings) -> LedgerStore | None:
-    """The environment's ledger; a sandbox that names none has none."""
-    bucket = None if settings.environment == SANDBOX else bucket_name(settings.environment, "ledger", settings.account.id)
-    address = location.place(bucket)
-    return location.opened(address) if address else None
-
-
-def _witness(settings: TenantSettings) -> LedgerWitness | None:
-    """Who witnesses that ledger; in a sandbox a folder, if it says so."""
-    own = None if settings.environment == SANDBOX else ParameterWitness(settings.environment, settings.account.region)
-    return location.witness(lambda: own)
+def _ledger(settings: TenantSettings) -> tuple[LedgerStore | None, LedgerWitness | None]:
+    """The environment's ledger, and who witnesses it; a sandbox that names none has none."""
+    sandbox = settings.environment == SANDBOX
+    address = location.place(None if sandbox else bucket_name(settings.environment, "ledger", settings.account.id))
+    if address is None:
+        return None, None
+    if sandbox:
+        folder = os.environ.get(WITNESS_VARIABLE)
+        return location.opened(address), FolderWitness(Path(folder)) if folder else None
+    return location.opened(address), location.witness(address, settings.environment, lambda: settings.account.region)
 
 
 def _adoptable(model: Model) -> Mapping[str, object]:

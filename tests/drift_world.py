@@ -47,7 +47,7 @@ class Users:
     _watch: DriftWatch | None = None
 
     def rounds(self) -> Ledger:
-        return Ledger(self.scene.store, drift_chain(CHAIN), "sandbox", "ci", self.scene.world.now)
+        return Ledger(self.scene.store, drift_chain(CHAIN), "sandbox", "ci", self.scene.world.now, self.scene.witness)
 
     def samples(self, release: str, start: float, end: float) -> list[Sample]:
         self.read.append((release, start, end))

@@ -67,7 +67,7 @@ class Bench:
     seed: int = 1
 
     def rounds(self) -> Ledger:
-        return Ledger(self.scene.store, evaluation_chain(CHAIN), "sandbox", "ci", self.scene.world.now)
+        return Ledger(self.scene.store, evaluation_chain(CHAIN), "sandbox", "ci", self.scene.world.now, self.scene.witness)
 
     def evaluator(self, *, holdout: Callable[[], HoldoutSet] | None = None, acts: bool = True) -> Evaluator:
         self.seed += 1

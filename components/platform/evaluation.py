@@ -17,6 +17,7 @@ from components.naming import bucket_arn
 from components.permissions import Statement
 from components.platform import loops
 from headway.contract.evaluation import Evaluation
+from headway.ledger.witness import named
 from headway.wire import ARTIFACT_BUCKET_OUTPUT, EVALUATION_NAMESPACE, LEDGER_BUCKET_OUTPUT
 
 NAME = EVALUATION_NAMESPACE
@@ -86,12 +87,17 @@ def _container(image: str, region: str, known: str) -> dict[str, Any]:
 
 
 def permissions(services: Mapping[str, Evaluation], *, witnesses: str, artifacts: str, ledger: str) -> tuple[Statement, ...]:
-    """Read each holdout set and what the ledger has of each service, and write its evaluations; nothing for none. `artifacts` and
+    """Read each holdout set and what the ledger has of each service, and write and witness its evaluations; nothing for none. `artifacts` and
     `ledger` are the environment's own buckets, `witnesses` the ARN below which the ledger's witnesses are."""
     if not services:
         return ()
     sets = {each.holdout.located(artifacts).removeprefix("s3://") for each in services.values()}
     chains = sorted(services)
+    rounds = [f"{chain}/evaluation" for chain in chains]
+
+    def witnessed(known: list[str]) -> list[str]:
+        return [f"{witnesses}/{named(chain, f's3://{ledger}')}" for chain in known]
+
     return (
         Statement(sid="ReadHoldouts", actions=["s3:GetObject"], resources=[f"arn:aws:s3:::{each}" for each in sorted(sets)]),
         Statement(
@@ -99,11 +105,12 @@ def permissions(services: Mapping[str, Evaluation], *, witnesses: str, artifacts
             actions=["s3:GetObject", "s3:GetObjectVersion"],
             resources=[f"{bucket_arn(ledger)}/{chain}/*" for chain in chains],
         ),
-        Statement(sid="AskWitness", actions=["ssm:GetParameter"], resources=[f"{witnesses}/{chain}" for chain in chains]),
+        Statement(sid="AskWitness", actions=["ssm:GetParameter"], resources=witnessed(chains)),
+        Statement(sid="WitnessEvaluations", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=witnessed(rounds)),
         Statement(
             sid="WriteEvaluations",
             actions=["s3:PutObject"],
-            resources=[f"{bucket_arn(ledger)}/{chain}/evaluation/*" for chain in chains],
+            resources=[f"{bucket_arn(ledger)}/{each}/*" for each in rounds],
         ),
         Statement(
             sid="FindEvents",

@@ -119,7 +119,7 @@ def watch(
 
     here = place(service, to_read(environment, project), project)
     with shown(output, here.chain, None) as view:
-        ended = follow(here, view, release_read.chosen(here, None))
+        ended = follow(here, view, release_read.chosen(here, release_read.compared(here.ledger()), None))
     raise typer.Exit(code(ended))
 
 

@@ -31,12 +31,13 @@ def assign(
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Which version of an A/B release a user gets: bucket, arm and release, by the same arithmetic as the gateway's."""
+    from headway.cli.release_read import compared
     from headway.release.driver.rollout_state import fold
     from headway.release.experiment import assigned
     from headway.release.service_place import place
 
     here = place(service, to_read(environment, project), project)
-    rollout = _chosen(here.chain, fold(here.ledger().read()).all, number)
+    rollout = _chosen(here.chain, fold(compared(here.ledger())).all, number)
     for each in [line.rstrip("\n") for line in sys.stdin] if user == "-" else [user]:
         found = assigned(rollout, each)
         if output is Output.JSON:

@@ -86,7 +86,7 @@ def _followed(
     service, seen = fold(()), 0
     while True:
         try:
-            events = ledger.read()
+            events = ledger.look()
             lease = ledger.lease() if gone else None
         except UnreachableError as failure:
             if not silent:

@@ -5,6 +5,7 @@ decided again; that is said, and is no flaw.
 """
 
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.ledger.chain import Ledger
+    from headway.ledger.events import Event
     from headway.ledger.witness import WitnessWord
     from headway.release.driver.rollout_state import RolloutState
     from headway.release.driver.verify import Recomputed
@@ -41,7 +43,7 @@ def status(
 
     places = _places(service, to_read(environment, project), project)
     found = {here.chain: here.ledger() for here in places}
-    events = {chain: ledger.read() for chain, ledger in found.items()}
+    events = {chain: compared(ledger) for chain, ledger in found.items()}
     services = {chain: fold(of) for chain, of in events.items()}
     named = service or output is Output.JSON
     asked = {here.chain: standing_of(here, services[here.chain].stable) if named else None for here in places}
@@ -61,7 +63,15 @@ def standing_of(here: "ServicePlace", release: str | None) -> "VersionStanding |
     """How a release stood when it was last asked labelled requests; None where it never was."""
     from headway.release.evaluation.standing import evaluated
 
-    return evaluated(here.evaluations().read()).newest(release)
+    return evaluated(compared(here.evaluations())).newest(release)
+
+
+def compared(ledger: "Ledger") -> "Sequence[Event]":
+    """A chain as this look finds it; that its witness does not answer is said on standard error."""
+    events = ledger.look()
+    if unheard := ledger.word and ledger.word.unheard(ledger.chain):
+        print(f"! {unheard.brief}", file=sys.stderr)
+    return events
 
 
 def driver(ledger: "Ledger") -> str | None:
@@ -84,7 +94,7 @@ def history(
     from headway.release.service_place import place
 
     here = place(service, to_read(environment, project), project)
-    state = fold(here.ledger().read())
+    state = fold(compared(here.ledger()))
     if output is Output.JSON:
         print(json.dumps([release_view.summary(rollout) for rollout in state.all], indent=2))
     else:
@@ -113,8 +123,8 @@ def report(
             Exit.USAGE,
         )
     here = place(service, to_read(environment, project), project)
-    events = here.ledger().read()
-    rollout = chosen(here, number)
+    events = compared(here.ledger())
+    rollout = chosen(here, events, number)
     if picture and out is not None:
         from headway.release.report.picture import png
 
@@ -153,10 +163,12 @@ def verify(
     from headway.release.service_place import place
 
     here = place(service, to_read(environment, project), project)
-    word = ask(here.port.ledger_witness, here.chain)  # before the ledger is read
+    besides = {"evaluations": evaluation_chain(here.chain), "drift": drift_chain(here.chain)}
+    words = {name: ask(here.port.ledger_witness, chain) for name, chain in {"": here.chain, **besides}.items()}  # before the ledger is read
+    word = words[""]
     flaws = list(chains.verify(here.store, here.chain, here.environment, head, word))
-    for name, beside in (("evaluations", evaluation_chain(here.chain)), ("drift", drift_chain(here.chain))):
-        flaws += (f"{name}: {flaw}" for flaw in chains.verify(here.store, beside, here.environment))
+    for name, beside in besides.items():
+        flaws += (f"{name}: {flaw}" for flaw in chains.verify(here.store, beside, here.environment, word=words[name]))
     count, last, bound, again = 0, "", True, Recomputed(0, (), (), 0)
     if not flaws:
         ledger = here.ledger()
@@ -215,10 +227,10 @@ def _verified(chain: str, flaws: Sequence[str], count: int, again: "Recomputed")
         yield "  To make them again, run `headway release verify` of the Headway that made them."
 
 
-def chosen(here: "ServicePlace", number: int | None) -> "RolloutState":
+def chosen(here: "ServicePlace", events: "Sequence[Event]", number: int | None) -> "RolloutState":
     from headway.release.driver.rollout_state import fold
 
-    known = fold(here.ledger().read()).all
+    known = fold(events).all
     if not known or (number is not None and not 0 < number <= len(known)):
         what = f"no release {number}; there are {len(known)}" if known else "no release yet"
         raise UserError(

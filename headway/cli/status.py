@@ -7,7 +7,8 @@ place; without the API server there is nothing to show.
 
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,11 +18,12 @@ import typer
 from headway.cli.environment_choice import EnvironmentOption, to_read
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption, PrometheusOption
-from headway.problem import Exit, UserError
+from headway.problem import Exit, Problem, UserError
 
 if TYPE_CHECKING:
     from headway.cli.status_view import Picture, Standing
     from headway.ledger.chain import Ledger
+    from headway.ledger.events import Event
     from headway.release.service_place import ServicePlace
     from headway.service_status.present import PresentFigures
     from headway.service_status.promises import Promise
@@ -67,14 +69,15 @@ def _looker(service: str | None, environment: str, project: Path | None, prometh
         chains = [each.chain for each in here]
         port = asked.port
         views = reading.read(port.kubernetes, chains, promises, restart_hint=port.restart_hint, alone=service is not None)
-        releases, unread = _releases(here, ledgers, alone=service is not None)
+        ledger = _releases(here, ledgers, alone=service is not None)
         return Picture(
             environment=environment,
             services=views,
-            releases=releases,
+            releases=ledger.standings,
             present=present,
             unmeasured=unmeasured,
-            unread=unread,
+            unread=ledger.missing,
+            doubts=ledger.doubts,
             now=datetime.now(UTC),
             alone=service is not None,
         )
@@ -104,27 +107,49 @@ def _measured(here: "ServicePlace", *, alone: bool) -> "tuple[tuple[Promise, ...
         client.close()
 
 
-def _releases(here: "tuple[ServicePlace, ...]", ledgers: "dict[str, Ledger]", *, alone: bool) -> "tuple[Mapping[str, Standing], str]":
-    """Where each service's newest release stands, by chain; or why the ledger does not tell. `alone`: and how what serves
-    answers."""
-    from headway.cli.release_read import driver, standing_of
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """What the ledger said: where each service's newest release stands, by chain; what is in doubt; why the rest is missing."""
+
+    standings: "Mapping[str, Standing]"
+    doubts: tuple[Problem, ...]
+    missing: str = ""
+
+
+def _releases(here: "tuple[ServicePlace, ...]", ledgers: "dict[str, Ledger]", *, alone: bool) -> _Read:
+    """Every chain is compared with its witness. `alone`: and how what serves answers."""
+    from headway.cli.release_read import driver
     from headway.cli.status_view import Standing
     from headway.ledger.store import MissingStoreError, UnreachableError
     from headway.release.driver.rollout_state import fold
+    from headway.release.evaluation.standing import evaluated
 
     found: dict[str, Standing] = {}
+    doubts: list[Problem] = []
+
+    def compared(ledger: "Ledger") -> "Sequence[Event] | None":
+        try:
+            events = ledger.look()
+        except UserError as refusal:
+            doubts.extend(replace(each, subject=ledger.chain) for each in refusal.problems)
+            return None
+        if unheard := ledger.word and ledger.word.unheard(ledger.chain):
+            doubts.append(unheard)
+        return events
+
     try:
         for each in here:
             ledger = ledgers.setdefault(each.chain, each.ledger())
-            service = fold(ledger.read())
-            found[each.chain] = Standing(
-                service=service, driver=driver(ledger), evaluated=standing_of(each, service.stable) if alone else None
-            )
+            if (events := compared(ledger)) is None:
+                continue
+            service = fold(events)
+            answers = evaluated(compared(each.evaluations()) or ()).newest(service.stable) if alone else None
+            found[each.chain] = Standing(service=service, driver=driver(ledger), evaluated=answers)
     except UserError as refusal:
-        return found, refusal.fact
+        return _Read(standings=found, doubts=tuple(doubts), missing=refusal.fact)
     except (UnreachableError, MissingStoreError) as failure:
-        return found, f"the release ledger does not answer ({failure})"
-    return found, ""
+        return _Read(standings=found, doubts=tuple(doubts), missing=f"the release ledger does not answer ({failure})")
+    return _Read(standings=found, doubts=tuple(doubts))
 
 
 def _show(picture: "Picture", output: Output) -> None:

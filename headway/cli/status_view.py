@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from headway.cli.release_status import standing
+from headway.problem import Problem
 from headway.release import messages
 from headway.release.driver.rollout_state import ServiceState
 from headway.release.evaluation.standing import VersionStanding
@@ -44,6 +45,8 @@ class Picture:
     """Of one service, where it is shown alone."""
     unmeasured: str
     unread: str
+    doubts: tuple[Problem, ...]
+    """What its witness says against a chain, or that it says nothing."""
     now: datetime
     alone: bool
 
@@ -63,6 +66,7 @@ def drawn(picture: Picture) -> RenderableType:
         lines.append(f"Environment {escape(picture.environment)} has no model service.")
     lines += [f"[yellow]No promises: {escape(picture.unmeasured)}.[/yellow]"] if picture.unmeasured else []
     lines += [f"[yellow]No releases: {escape(picture.unread)}.[/yellow]"] if picture.unread else []
+    lines += [f"[{'red' if each.blocking else 'yellow'}]{escape(each.brief)}[/]" for each in picture.doubts]
     return Group(*lines)
 
 
@@ -74,6 +78,9 @@ def document(picture: Picture) -> dict[str, Any]:
         "services": {each.chain: _document(picture, each) for each in picture.services},
         "unmeasured": picture.unmeasured or None,
         "unread": picture.unread or None,
+        "doubts": [
+            {"chain": each.subject, "fact": each.fact, "consequence": each.consequence, "remedy": each.remedy} for each in picture.doubts
+        ],
     }
 
 

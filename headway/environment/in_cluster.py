@@ -10,7 +10,6 @@ from headway.environment.production import Production
 
 if TYPE_CHECKING:
     from headway.environment.kubernetes import KubernetesApi
-    from headway.ledger.witness import LedgerWitness
 
 
 class InCluster(Production):
@@ -18,20 +17,13 @@ class InCluster(Production):
 
     def __init__(self, name: str, region: str, outputs: Mapping[str, Mapping[str, Any]]) -> None:
         super().__init__(name, Path())
-        self._region, self._given = region, outputs
+        self._region, self._given = region, outputs  # pyright: ignore[reportIncompatibleVariableOverride]
 
     @cached_property
     def _kubernetes(self) -> "KubernetesApi":
         from headway.environment.kubernetes import KubernetesApi
 
         return KubernetesApi(None)
-
-    @cached_property
-    def _ledger_witness(self) -> "LedgerWitness | None":
-        from headway.ledger.location import witness
-        from headway.ledger.witness_place import ParameterWitness
-
-        return witness(lambda: ParameterWitness(self.name, self._region))
 
     @cached_property
     def _handed_over(self) -> Mapping[str, Mapping[str, Any]]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headway.environment.checkout import region_of
+from headway.private_folder import state_folder
 from headway.problem import UserError
 from headway.wire import (
     ALERTMANAGER_PROXIED,
@@ -65,16 +66,19 @@ class Production:
             )
         return address
 
-    @cached_property
-    def _ledger_witness(self) -> "LedgerWitness | None":
-        from headway.ledger.location import witness
-        from headway.ledger.witness_place import ParameterWitness
-
-        return witness(lambda: ParameterWitness(self.name, region_of(self._project, self.name)))
-
     @property
-    def ledger_witness(self) -> "LedgerWitness | None":
+    def ledger_witness(self) -> "LedgerWitness":
         return self._ledger_witness
+
+    @cached_property
+    def _ledger_witness(self) -> "LedgerWitness":
+        from headway.ledger.location import witness
+
+        return witness(self.ledger_address, self.name, lambda: self._region)
+
+    @cached_property
+    def _region(self) -> str:
+        return region_of(self._project, self.name)
 
     @property
     def artifact_bucket(self) -> str:
@@ -193,11 +197,4 @@ class Production:
         from headway.environment.aws import clients
         from headway.environment.handover import handed_over
 
-        return handed_over(self.name, clients(region_of(self._project, self.name), connect_timeout=5, read_timeout=20))
-
-
-def state_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where Headway keeps files of its own on a machine of production: `headway` in the user's state folder, by the
-    XDG specification."""
-    given = environment.get("XDG_STATE_HOME")
-    return (Path(given) if given else Path(environment.get("HOME") or "~").expanduser() / ".local" / "state") / "headway"
+        return handed_over(self.name, clients(self._region, connect_timeout=5, read_timeout=20))

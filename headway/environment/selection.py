@@ -9,7 +9,8 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from headway.environment.port import Environment
-from headway.environment.production import Production, state_folder
+from headway.environment.production import Production
+from headway.private_folder import state_folder
 
 GROUP = "headway.environments"
 _in_use: list[Environment] = []

@@ -18,7 +18,7 @@ from headway.ledger import lease as leases
 from headway.ledger import witness as witnesses
 from headway.ledger.events import ACCEPTED, BOUND, Event, canonical, digest, genesis, key
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, standing
-from headway.ledger.proof import START, ChainEnd, ChainProof, counting, listed, prove, refusal
+from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainProof, counting, listed, prove, refusal
 from headway.ledger.store import LedgerStore, MissingStoreError, StoredObject, TakenError, UnreachableError, Written, create_or_agree
 from headway.ledger.witness import LedgerWitness, SilentWitnessError, WitnessWord
 from headway.problem import Exit, UserError
@@ -143,13 +143,24 @@ class Ledger:
     def read(self) -> Sequence[Event]:
         """Read what is new. Raises UserError for a chain that has a flaw or that its witness contradicts,
         UnreachableError when the store does not answer."""
-        if self.word is not None:  # later events follow those that it was asked about
-            return self._read()
+        return self.look() if self.word is None else self._read()  # later events follow those that it was asked about
+
+    def look(self) -> Sequence[Event]:
+        """The same, and compare anew with the witness: what whoever reads by turns does at each of them. Raises UserError
+        also where the store has not the newest event any more that was read before."""
+        self.word = None
         word = witnesses.ask(self._witness, self.chain)  # before the store: an event of meanwhile would look removed
-        events = self._read()
+        events = self._again(self._events[-1]) if self._events else self._read()
         word.require(self.chain, self.environment, events)
         self.word = word
         return events
+
+    def _again(self, newest: Event) -> Sequence[Event]:
+        found = proven(self._store, self.chain, self.environment, ChainEnd(newest.number - 1, newest.previous, self._end.bound))
+        if found.events[:1] != (newest,):
+            raise refusal(self.chain, ChainFlaw(newest.number, "it was read before, and now it is gone or another one"))
+        self._keep(found.events[1:], found.end)
+        return self.events
 
     def _read(self) -> Sequence[Event]:
         found = proven(self._store, self.chain, self.environment, self._end)
@@ -158,12 +169,14 @@ class Ledger:
 
     def attest(self) -> None:
         """Have the witness name the newest event. One that does not answer stays behind, which does no harm. Raises as
-        `read` does."""
-        self.word = None
-        events = self.read()
-        if self._witness is not None and self.word is not None and not self.word.silent and events:
+        `look` does."""
+        events = self.look()
+        if self._witness is None or self.word is None or self.word.silent or not events:
+            return
+        newest = witnesses.of(events[-1])
+        if newest != self.word.text:
             with suppress(SilentWitnessError):
-                self._witness.write(self.chain, witnesses.of(events[-1]))
+                self._witness.write(self.chain, newest)
 
     def accept(self, reason: str) -> str | None:
         """Take the chain for right although its witness contradicts it, on a person's word, which becomes an event of it;

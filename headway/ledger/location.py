@@ -12,10 +12,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from headway.ledger.store import FolderStore, LedgerStore, connect
-from headway.ledger.witness import LedgerWitness
-from headway.ledger.witness_place import FolderWitness
+from headway.ledger.witness import LedgerWitness, named
+from headway.ledger.witness_place import FolderWitness, ParameterWitness
+from headway.private_folder import state_folder
 from headway.problem import Exit, UserError
-from headway.wire import LEDGER_VARIABLE, WITNESS_VARIABLE
+from headway.wire import LEDGER_VARIABLE
 
 
 def place(bucket: str | None, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -23,12 +24,11 @@ def place(bucket: str | None, environment: Mapping[str, str] = os.environ) -> st
     return environment.get(LEDGER_VARIABLE) or (f"s3://{bucket}" if bucket else None)
 
 
-def witness(own: Callable[[], LedgerWitness | None], environment: Mapping[str, str] = os.environ) -> LedgerWitness | None:
-    """Who witnesses that ledger: the folder that the variable names, or the environment's `own`. Another ledger than the
-    environment's has none."""
-    if folder := environment.get(WITNESS_VARIABLE):
-        return FolderWitness(Path(folder))
-    return None if environment.get(LEDGER_VARIABLE) else own()
+def witness(address: str, environment: str, region: Callable[[], str]) -> LedgerWitness:
+    """Who witnesses the ledger at `address`: parameters in the environment's region; of a folder, a folder of the same machine."""
+    if address.startswith("file:"):
+        return FolderWitness(state_folder() / named("witness", address))
+    return ParameterWitness(environment, region(), address)
 
 
 def opened(address: str) -> LedgerStore:

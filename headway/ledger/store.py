@@ -9,7 +9,6 @@ import base64
 import fcntl
 import hashlib
 import os
-import secrets
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from headway.problem import Exit, UserError
+from headway.whole_file import drafted, sync_folder
 
 Result = TypeVar("Result")
 
@@ -132,13 +132,13 @@ class FolderStore:
 
     def create(self, key: str, body: bytes) -> None:
         path = self._root / key
-        draft = _drafted(path, body)
+        draft = drafted(path, body)
         try:
             try:
                 os.link(draft, path)
             except FileExistsError:
                 raise TakenError(key) from None
-            _sync_folder(path.parent)
+            sync_folder(path.parent)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -152,7 +152,7 @@ class FolderStore:
 
     def replace(self, key: str, body: bytes, tag: str | None) -> str:
         path = self._root / key
-        draft = _drafted(path, body)
+        draft = drafted(path, body)
         now = self._clock()
         os.utime(draft, (now, now))
         try:
@@ -162,7 +162,7 @@ class FolderStore:
                 if (there.tag if there else None) != tag:
                     raise TakenError(key)
                 draft.rename(path)
-                _sync_folder(path.parent)
+                sync_folder(path.parent)
         finally:
             draft.unlink(missing_ok=True)
         return digest_of(body)
@@ -199,26 +199,6 @@ def create_or_agree(store: LedgerStore, key: str, content: bytes) -> bool:
 
 def digest_of(body: bytes) -> str:
     return hashlib.sha256(body).hexdigest()
-
-
-def _drafted(path: Path, body: bytes) -> Path:
-    """The content on disk, under a hidden name beside `path`."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    with draft.open("xb") as file:
-        file.write(body)
-        file.flush()
-        os.fsync(file.fileno())
-    return draft
-
-
-def _sync_folder(path: Path) -> None:
-    """A name is durable only when its folder is."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 class S3Store:

@@ -6,13 +6,14 @@ own, and whoever reads a chain compares. The trap is the order: an event is writ
 reader asks the witness before the store. So a witness may be behind its chain, and is never ahead of it.
 """
 
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from headway.ledger.events import UNBOUND, Event
-from headway.problem import Exit, UserError
+from headway.problem import Exit, Problem, ProblemLevel, UserError
 
 _TEXT = re.compile(r"([0-9]{1,8}):([0-9a-f]{64})")
 NOTHING = f"0:{UNBOUND}"
@@ -24,7 +25,7 @@ class SilentWitnessError(Exception):
 
 
 class LedgerWitness(Protocol):
-    """One short text for each chain, in a place that rights on the ledger's store do not reach."""
+    """One short text for each chain of one ledger, in a place that rights on the ledger's store do not reach."""
 
     def said(self, chain: str) -> str | None:
         """What was last written of it; None where nothing ever was. Raises SilentWitnessError."""
@@ -62,6 +63,18 @@ class WitnessWord:
             return f"its witness names event {number} as {witnessed[:12]}, and that event is {events[number - 1].hash[:12]}"
         return None
 
+    def unheard(self, chain: str) -> Problem | None:
+        """What people are told of a chain that could not be compared; None where it could, or where there is no witness."""
+        if not self.silent:
+            return None
+        return Problem(
+            subject=chain,
+            fact=f"the witness of its ledger does not answer ({self.silent})",
+            consequence="Another whole chain would pass for it; nothing else is wrong with it",
+            remedy="Let this identity read the parameters that `headway access` names, and look again",
+            level=ProblemLevel.WARNING,
+        )
+
     def require(self, chain: str, environment: str | None, events: Sequence[Event]) -> None:
         """Raises UserError where it contradicts the chain."""
         fact = self.against(events)
@@ -74,6 +87,11 @@ class WitnessWord:
             f" `headway release accept {chain} -e {environment or 'ENV'} --reason WHY`.",
             Exit.REFUSED,
         )
+
+
+def named(chain: str, address: str) -> str:
+    """A chain of the ledger at `address`, as its witness calls it. The ledger comes last: rights are given by tenant."""
+    return f"{chain}.{hashlib.sha256(address.rstrip('/').encode()).hexdigest()[:12]}"
 
 
 def of(event: Event) -> str:

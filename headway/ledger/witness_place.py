@@ -4,25 +4,32 @@ A parameter has rights of its own, which no right on a bucket includes, and SSM 
 Manager user guide, "Working with parameter versions").
 """
 
-import secrets
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import cached_property
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
-from headway.ledger.witness import SilentWitnessError
+from headway.ledger.witness import SilentWitnessError, named
+from headway.whole_file import replaced
 from headway.wire import witness_path
 
 TIMEOUT_SECONDS = 3.0
-"""Longest wait for an answer: a witness delays a release and never decides it."""
+"""Longest wait for a piece of an answer: a witness delays a release and never decides it."""
+WHOLE_SECONDS = 10.0
+"""Longest wait for all of it, with whatever credentials have to be asked for first."""
 _LONGEST = 200
 """Characters that are read of what a witness says."""
 
 
 class ParameterWitness:
-    """Parameters of SSM below the environment's path. `client`: boto3's; made when it is first asked."""
+    """Parameters of SSM below the environment's path, of the ledger at address `ledger`. `client`: boto3's; made when it is first asked.
+    `seconds`: longest wait for a whole answer."""
 
-    def __init__(self, environment: str, region: str, client: Any = None) -> None:
-        self._path, self._region, self._given = witness_path(environment), region, client
+    def __init__(self, environment: str, region: str, ledger: str, client: Any = None, seconds: float = WHOLE_SECONDS) -> None:
+        self._path, self._region, self._ledger = witness_path(environment), region, ledger
+        self._given, self._seconds = client, seconds
 
     @cached_property
     def _client(self) -> Any:
@@ -38,41 +45,52 @@ class ParameterWitness:
         return session.client("ssm", region_name=self._region, config=config)
 
     def said(self, chain: str) -> str | None:
-        from botocore.exceptions import BotoCoreError, ClientError
-
-        try:
-            return str(self._client.get_parameter(Name=f"{self._path}/{chain}")["Parameter"]["Value"])[:_LONGEST]
-        except ClientError as refusal:
-            if _code(refusal) == "ParameterNotFound":
-                return None
-            raise SilentWitnessError(_code(refusal)) from None
-        except BotoCoreError as failure:
-            raise SilentWitnessError(type(failure).__name__) from None
+        answer = self._asked(lambda client: client.get_parameter(Name=self._name(chain)))
+        return None if answer is None else str(answer["Parameter"]["Value"])[:_LONGEST]
 
     def write(self, chain: str, text: str) -> None:
+        self._asked(lambda client: client.put_parameter(Name=self._name(chain), Value=text, Type="String", Overwrite=True))
+
+    def _name(self, chain: str) -> str:
+        return f"{self._path}/{named(chain, self._ledger)}"
+
+    def _asked(self, act: Callable[[Any], Any]) -> Any:
+        """The whole answer in time, for botocore's limit is for each piece of it; None where there is no such parameter.
+        Raises SilentWitnessError."""
         from botocore.exceptions import BotoCoreError, ClientError
 
+        answer = Future[Any]()
+
+        def ask(client: Any) -> None:
+            try:
+                answer.set_result(act(client))
+            except BaseException as failure:  # told to who waits
+                answer.set_exception(failure)
+
         try:
-            self._client.put_parameter(Name=f"{self._path}/{chain}", Value=text, Type="String", Overwrite=True)
+            Thread(target=ask, args=(self._client,), daemon=True).start()  # made here: reading its descriptions takes its time
+            return answer.result(self._seconds)
+        except TimeoutError:
+            raise SilentWitnessError(f"no whole answer in {self._seconds:g} s") from None
         except ClientError as refusal:
-            raise SilentWitnessError(_code(refusal)) from None
+            code = str(refusal.response.get("Error", {}).get("Code", "an answer without a code"))
+            if code == "ParameterNotFound":
+                return None
+            raise SilentWitnessError(code) from None
         except BotoCoreError as failure:
             raise SilentWitnessError(type(failure).__name__) from None
-
-
-def _code(refusal: Any) -> str:
-    return str(refusal.response.get("Error", {}).get("Code", "an answer without a code"))
 
 
 class FolderWitness:
-    """Files below a folder, for a ledger of one machine."""
+    """Files of a folder, for a ledger of one machine. A chain may lie below another one, and a file below no file: so
+    slashes become dots, which no name has."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def said(self, chain: str) -> str | None:
         try:
-            with (self._root / chain).open(encoding="utf-8", errors="replace") as file:
+            with self._file(chain).open(encoding="utf-8", errors="replace") as file:
                 return file.read(_LONGEST)
         except FileNotFoundError:
             return None
@@ -80,11 +98,10 @@ class FolderWitness:
             raise SilentWitnessError(str(failure)) from None
 
     def write(self, chain: str, text: str) -> None:
-        path = self._root / chain
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            draft.write_text(text, encoding="utf-8")
-            draft.replace(path)
+            replaced(self._file(chain), text.encode())
         except OSError as failure:
             raise SilentWitnessError(str(failure)) from None
+
+    def _file(self, chain: str) -> Path:
+        return self._root / chain.replace("/", ".")

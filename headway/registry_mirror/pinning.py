@@ -15,6 +15,7 @@ from headway.bounded_json import bounded_json
 from headway.problem import Exit, UserError
 from headway.registry_mirror.charts import package_of
 from headway.registry_mirror.client import RegistryClient
+from headway.whole_file import replaced
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +65,5 @@ def kept(file: Path, answers: list[PinAnswer], wanted: set[str]) -> int:
             ) from None
     pins = {each.name: each.digest for each in answers} | cast(dict[str, Any], found)
     pins = {name: digest for name, digest in sorted(pins.items()) if name in wanted}
-    draft = file.with_suffix(".draft")
-    draft.write_text(f"{json.dumps(pins, indent=2)}\n", encoding="utf-8")
-    draft.replace(file)
+    replaced(file, f"{json.dumps(pins, indent=2)}\n".encode())
     return len(pins)

@@ -86,23 +86,24 @@ class ServicePlace:
         return opened(self.address)
 
     def ledger(self) -> "Ledger":
-        from headway.ledger.chain import Ledger
-
-        return Ledger(self.store, self.chain, self.environment, self.actor, lambda: datetime.now(UTC), self.port.ledger_witness)
+        return self._ledger(self.chain)
 
     def evaluations(self) -> "Ledger":
         """The chain of what the serving versions answered after their promotions."""
-        from headway.ledger.chain import Ledger
         from headway.release.evaluation.standing import evaluation_chain
 
-        return Ledger(self.store, evaluation_chain(self.chain), self.environment, self.actor, lambda: datetime.now(UTC))
+        return self._ledger(evaluation_chain(self.chain))
 
     def drifts(self) -> "Ledger":
         """The chain of the numbers that are watched for drift."""
-        from headway.ledger.chain import Ledger
         from headway.release.evaluation.watched import drift_chain
 
-        return Ledger(self.store, drift_chain(self.chain), self.environment, self.actor, lambda: datetime.now(UTC))
+        return self._ledger(drift_chain(self.chain))
+
+    def _ledger(self, chain: str) -> "Ledger":
+        from headway.ledger.chain import Ledger
+
+        return Ledger(self.store, chain, self.environment, self.actor, lambda: datetime.now(UTC), self.port.ledger_witness)
 
     @property
     def runner(self) -> "StackRunner":

@@ -14,6 +14,7 @@ from moto.core import DEFAULT_ACCOUNT_ID
 from typer.testing import CliRunner
 
 from headway.cli.leftovers import leftovers as command
+from headway.ledger.witness_place import ParameterWitness
 from headway.leftovers import Leftover, Search, check_account, cluster_exists, leftovers
 from headway.problem import UserError
 
@@ -22,6 +23,8 @@ SEARCH = Search(environment="dev", cluster="headway-dev", account_id=DEFAULT_ACC
 OWNED = [{"Key": "kubernetes.io/cluster/headway-dev", "Value": "owned"}]
 OTHERS = [{"Key": "kubernetes.io/cluster/headway-prod", "Value": "owned"}]
 ROOT = Path(__file__).parents[2]
+WITNESS = "/headway/dev/witness/{}/digits/drift.c527be41ae86"
+"""Of a chain in the ledger s3://l."""
 
 
 @cache
@@ -219,6 +222,14 @@ def test_what_a_living_cluster_uses_is_no_failure(project: Path, subnet: str) ->
     assert "delete-volume" not in told.output, "nobody should be led to remove what is in use"
 
 
+def test_witnesses_are_found_though_no_stack_knows_them() -> None:
+    for environment in ("dev", "dev2"):
+        ParameterWitness(environment, REGION, "s3://l", client("ssm")).write("vision/digits/drift", "9:a")
+    (left,) = found()
+    assert (left.kind, left.id, left.state) == ("ledger witness", WITNESS.format("vision"), "9:a")
+    assert left.remove == f"aws ssm delete-parameter --name {left.id} --region us-west-2"
+
+
 def test_what_a_tenant_left_is_found_while_its_environment_lives(project: Path) -> None:
     cluster = json.dumps({"artifact_bucket": "artifacts"})
     client("ssm").put_parameter(Name="/headway/dev/layers/cluster", Value=cluster, Type="String")
@@ -229,14 +240,17 @@ def test_what_a_tenant_left_is_found_while_its_environment_lives(project: Path) 
         named = [{"Key": key, "Value": value} for key, value in tags.items()]
         client("iam").create_role(RoleName=f"headway-dev-{tenant}-models", AssumeRolePolicyDocument="{}", Tags=named)
         client("s3").put_object(Bucket="artifacts", Key=f"{tenant}/digits/1/model", Body=b"x")
+        ParameterWitness("dev", REGION, "s3://l", client("ssm")).write(f"{tenant}/digits/drift", "9:a")
     left = run(project, "--tenant", "hello", "--output", "json")
     assert left.exit_code == 1
     found = {each["kind"]: each["id"] for each in json.loads(left.output)["leftovers"]}
     queue = f"arn:aws:sqs:{REGION}:{DEFAULT_ACCOUNT_ID}:dev-hello"
-    assert found == {"sqs": queue, "role": "headway-dev-hello-models", "artifacts": "s3://artifacts/hello/"}
+    stores = {"artifacts": "s3://artifacts/hello/", "ledger witness": WITNESS.format("hello")}
+    assert found == {"sqs": queue, "role": "headway-dev-hello-models", **stores}
     assert "aws s3 rm s3://artifacts/hello/ --recursive" in run(project, "--tenant", "hello").output
     client("sqs").delete_queue(QueueUrl=client("sqs").get_queue_url(QueueName="dev-hello")["QueueUrl"])
     client("iam").delete_role(RoleName="headway-dev-hello-models")
     client("s3").delete_object(Bucket="artifacts", Key="hello/digits/1/model")
+    client("ssm").delete_parameter(Name=WITNESS.format("hello"))
     done = run(project, "--tenant", "hello")
     assert (done.exit_code, "Nothing of hello is left" in done.output) == (0, True)

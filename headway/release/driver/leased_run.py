@@ -106,10 +106,11 @@ class LeasedRun:
 
     def _promise(self, rollout: RolloutState, lasts: timedelta | None) -> None:
         """A runner that stood still for long would otherwise speak for a release of somebody else. So the route is read
-        first, then the chain: whoever took over since has changed neither, or is respected."""
+        first, then the chain: whoever took over since has changed neither, or is respected. And no guard is told of a chain
+        that was not compared: it asks nobody (ADR 26)."""
         seen, before = self.world.route().version, self.service.count
         with self._guard:
-            self._ledger.read()
+            self._ledger.look()
             self._catch_up()
         if self.service.count != before:
             raise LostError(f"somebody else acted on {self.chain}")

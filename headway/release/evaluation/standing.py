@@ -11,7 +11,7 @@ from enum import StrEnum, unique
 from typing import Any
 
 from headway.contract.evaluation import ALL
-from headway.ledger.events import Event, unreadable
+from headway.ledger.events import ACCEPTED, Event, unreadable
 from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed_all, together
 from headway.release.evaluation.loss import BETS, loss_factors
 
@@ -148,6 +148,8 @@ def evaluated(events: Iterable[Event], start: EvaluationHistory | None = None) -
     Headway."""
     standings = dict(start.standings) if start else {}
     for event in events:
+        if event.kind == ACCEPTED:
+            continue
         try:
             key = _key(event.body["release"], event.body["holdout"], event.body["accepted"])
             before = standings.get(key) or VersionStanding.new(event.body["release"], event.body["holdout"], event.body["accepted"])

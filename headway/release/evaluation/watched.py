@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headway.contract.drift import Drift, NumberOf, Rhythm, WatchedNumber
 from headway.contract.sampling import Sample, flat_numbers, part_at
-from headway.ledger.events import Event, unreadable
+from headway.ledger.events import ACCEPTED, Event, unreadable
 from headway.release.evaluation.drift import DriftEvidence, conformal_ranks, drift_begun, drift_observed
 from headway.release.evaluation.lifelong import FALSE_ALARM
 
@@ -214,6 +214,8 @@ def watched(events: Iterable[Event], start: DriftHistory | None = None) -> Drift
     Headway."""
     standings = dict(start.standings) if start else {}
     for event in events:
+        if event.kind == ACCEPTED:
+            continue
         try:
             key = (str(event.body["release"]), str(event.body["watched"]))
             standings[key] = _after(standings.get(key) or DriftStanding(release=key[0], watched=key[1]), event)

@@ -111,7 +111,8 @@ class DriftWatch:
 
     def look(self) -> DriftResult:
         """Once. Raises OutOfReachError, UnreadableSamplesError, UserError, UnreachableError; what was written down stays."""
-        service = fold(self._releases.read())
+        service = fold(self._releases.look())
+        self._rounds.attest()  # also what was written by a loop that died then
         standing = self._standing(self._serving(service))
         if standing.found:
             return DriftResult(look=DriftLook.DRIFTED, standing=standing, wait=WINDOW_SECONDS)
@@ -200,6 +201,7 @@ class DriftWatch:
         """Nothing where another loop has written meanwhile: whoever reads on finds what it wrote."""
         with suppress(LostError):
             self._rounds.append(kind, {"release": standing.release, "watched": standing.watched, **body})
+        self._rounds.attest()
 
 
 def _without_what_cuts(windows: Sequence[SampleWindow]) -> list[SampleWindow]:

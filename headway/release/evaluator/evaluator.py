@@ -103,7 +103,8 @@ class Evaluator:
 
     def look(self) -> LookResult:
         """Once. Raises OutOfReachError, UserError, UnreachableError; what was written down stays."""
-        service = fold(self._releases.read())
+        service = fold(self._releases.look())
+        self._rounds.attest()  # also what was written by a loop that died then
         release = _serving(self._rounds.chain, service)
         self._settle(release)
         standing = self._standing(release)
@@ -187,6 +188,7 @@ class Evaluator:
         head = {"release": standing.release, "holdout": standing.holdout, "accepted": accepted}
         with suppress(LostError):
             self._rounds.append(kind, {**head, **body})
+        self._rounds.attest()
 
 
 def _serving(chain: str, service: ServiceState) -> str:

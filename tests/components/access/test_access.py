@@ -13,6 +13,7 @@ from components.access.trust import people_trust
 from components.identity import Binding
 from components.labels import tags
 from components.permissions import Statement
+from headway.ledger.witness import named
 from tests.components.program import LAYER_STACKS, layer
 from tests.iam_evaluator import Request, allowed
 
@@ -136,7 +137,12 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (VISION, "kms:Decrypt", KEY, {"kms:ResourceAliases": ["alias/headway-prod-state-vision"]}),
     (VISION, "ssm:GetParametersByPath", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers", {}),
     (RUNNER, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
-    *((who, f"ssm:{verb}Parameter", f"{WITNESS}/vision/defects", {}) for who in (VISION, RUNNER) for verb in ("Get", "Put")),
+    *(
+        (who, f"ssm:{verb}Parameter", f"{WITNESS}/{named(chain, 's3://any')}", {})
+        for who in (VISION, RUNNER)
+        for verb in ("Get", "Put")
+        for chain in ("vision/defects", "vision/defects/evaluation", "vision/defects/drift")
+    ),
     (RUNNER, "s3:PutObjectRetention", f"{S3}ledger-{ACCOUNT}/leases/vision/defects.json", {REMAINING: "1"}),
     (RUNNER, "s3:GetObjectVersion", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     (RUNNER, "s3:ListBucketVersions", f"{S3}ledger-{ACCOUNT}", {"s3:prefix": "vision/defects/events/"}),
@@ -286,7 +292,7 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
         {REMAINING: "900"},
     ),
     *(
-        (f"the witness of another: {who.layer} {who.role} {verb}", who, f"ssm:{verb}", f"{WITNESS}/{of}/chat", {})
+        (f"the witness of another: {who.layer} {who.role} {verb}", who, f"ssm:{verb}", f"{WITNESS}/{named(chain, 's3://any')}", {})
         for who, of in (
             (VISION, "assist"),
             (RUNNER, "assist"),
@@ -296,6 +302,7 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
             (CLUSTER, "vision"),
         )
         for verb in ("PutParameter", "DeleteParameter")
+        for chain in (f"{of}/chat", f"{of}/chat/evaluation")
     ),
     ("the end of its own witness", RUNNER, "ssm:DeleteParameter", f"{WITNESS}/vision/defects", {}),
     ("what a layer handed over", RUNNER, "ssm:PutParameter", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/vision", {}),

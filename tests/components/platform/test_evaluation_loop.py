@@ -12,6 +12,7 @@ from components.platform.namespaces import NAMESPACES, PodSecurity
 from components.tenant import evaluating
 from headway.cli.main import app
 from headway.contract.evaluation import Evaluation
+from headway.ledger.witness import named
 from headway.release.evaluator.in_cluster import evaluated_services
 from tests.components.contracts import MODELS
 from tests.components.program import layer
@@ -99,10 +100,19 @@ def test_without_anything_to_ask_it_has_no_rights() -> None:
     assert evaluation.permissions({}, witnesses=WITNESSES, **BUCKETS) == ()
 
 
-def test_it_asks_who_witnesses_the_ledger_and_cannot_speak_for_it() -> None:
-    chain = f"{WITNESSES}/vision/embeddings"
-    asks, speaks = (allowed(Request(action, chain), EVERYTHING, EVERYTHING) for action in ("ssm:GetParameter", "ssm:PutParameter"))
-    assert (asks, speaks) == (True, False)
+@pytest.mark.parametrize(
+    ("chain", "asks", "speaks"),
+    [
+        ("vision/embeddings", True, False),
+        ("vision/embeddings/evaluation", True, True),
+        ("vision/embeddings/drift", False, False),
+        ("vision/defects/evaluation", False, False),
+    ],
+)
+def test_it_asks_who_witnesses_the_ledger_and_speaks_of_evaluations_alone(chain: str, asks: bool, speaks: bool) -> None:
+    parameter = f"{WITNESSES}/{named(chain, 's3://l')}"
+    found = (allowed(Request(action, parameter), EVERYTHING, EVERYTHING) for action in ("ssm:GetParameter", "ssm:PutParameter"))
+    assert tuple(found) == (asks, speaks)
 
 
 def test_a_tenant_lets_it_ask_only_where_a_contract_says_so() -> None:

@@ -140,7 +140,7 @@ def test_a_plan_whose_witness_does_not_answer_says_so_and_goes_on(tmp_path: Path
     (tmp_path / "witness").write_text("no folder")
     found = plan(edited(tmp_path), store, FolderWitness(tmp_path / "witness"))
     assert weights(found) == [100]
-    assert any("defects: its ledger's witness does not answer" in said for said in found.log)
+    assert any("vision/defects: the witness of its ledger does not answer" in said for said in found.log)
 
 
 def test_what_does_not_run_in_a_release_changes_in_place(tmp_path: Path) -> None:

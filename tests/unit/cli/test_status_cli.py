@@ -14,6 +14,7 @@ from headway.cli.main import app
 from headway.cli.status_view import times
 from headway.contract.reading.loader import load_tenant
 from headway.ledger.store import FolderStore
+from headway.ledger.witness_place import FolderWitness
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import OperatorRequest
 from headway.release.driver.requests import ask
@@ -223,3 +224,24 @@ def test_programs_get_the_same_as_data(command: Command, scene: Scene) -> None:
     assert service["addresses"] == ["defects.vision.models.example.com"]
     assert service["replicas"][0]["pods"][1]["why"].startswith("pool l4: 1 of 2 in quarantine")
     assert service["promises"] == [{"objective": "availability", "broken": 0.003, "allowed": 0.001}]
+
+
+def contradicts(chain: str) -> None:
+    FolderWitness(Layout.of(PROJECT).ledger_witness).write(chain, f"99:{'a' * 64}")
+
+
+def test_a_service_whose_ledger_was_written_anew_is_shown_with_what_to_do(command: Command) -> None:
+    contradicts("vision/defects")
+    said = words(command())
+    assert "vision/defects 1/2" in said, "what runs is shown all the same"
+    assert "vision/defects: The ledger of vision/defects is not the one that was witnessed: its witness names event 99" in said
+    assert "`headway release accept vision/defects -e sandbox --reason WHY`" in said
+    (doubt,) = json.loads(command("-o", "json").stdout)["doubts"]
+    assert (doubt["chain"], doubt["remedy"][:19]) == ("vision/defects", "Find out who could ")
+
+
+def test_doubt_about_the_evaluations_hides_no_release(command: Command) -> None:
+    contradicts("vision/defects/evaluation")
+    found = json.loads(command("vision/defects", "-o", "json").stdout)
+    assert [each["chain"] for each in found["doubts"]] == ["vision/defects/evaluation"]
+    assert "release none yet" in words(command("vision/defects"))

@@ -9,9 +9,10 @@ import pytest
 from moto import mock_aws
 
 from headway.environment import selection
-from headway.environment.production import Production, state_folder
+from headway.environment.production import Production
 from headway.ledger.location import witness
-from headway.ledger.witness_place import ParameterWitness
+from headway.ledger.witness_place import FolderWitness
+from headway.private_folder import state_folder
 from headway.problem import UserError
 from headway.release import guard
 from headway.release.service_place import ServicePlace
@@ -41,20 +42,50 @@ def test_another_environments_ledger_is_where_the_variable_says(tmp_path: Path, 
 def test_stacks_and_releases_of_the_sandbox_have_one_witness_in_any_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
     monkeypatch.setenv("HEADWAY_LEDGER", "s3://production-ledger")
-    planned = witness(lambda: None, Layout.of(tmp_path).engine_environment())
-    assert planned is not None
-    planned.write("vision/defects", "1:a")
+    FolderWitness(Path(Layout.of(tmp_path).engine_environment()["HEADWAY_WITNESS"])).write("vision/defects", "1:a")
     found = Sandbox(tmp_path).ledger_witness
     assert found is not None and found.said("vision/defects") == "1:a"
 
 
-def test_only_the_environments_own_ledger_is_witnessed_by_its_parameters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+OWN = "s3://lab-ledger"
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "stacks").mkdir()
     (tmp_path / "stacks" / "Pulumi.lab-cluster.yaml").write_text("config: {'headway:account': {id: '1', region: eu-west-1}}")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("HEADWAY_WITNESS", str(tmp_path / "of a sandbox"))  # as a shell of the sandbox has it
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "none")
     monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
-    assert isinstance(Production("lab", tmp_path).ledger_witness, ParameterWitness)
-    monkeypatch.setenv("HEADWAY_LEDGER", "s3://a-copy")
-    assert Production("lab", tmp_path).ledger_witness is None
+    return tmp_path
+
+
+@mock_aws
+def test_each_ledger_of_an_environment_has_a_witness_of_its_own(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = (lab / "ledger").as_uri()
+    for address in (OWN, "s3://a-copy/prefix", "s3://a-copy", folder):
+        monkeypatch.setenv("HEADWAY_LEDGER", address)
+        found = Production("lab", lab).ledger_witness
+        assert found.said("vision/defects") is None, address
+        found.write("vision/defects", address)
+        monkeypatch.setenv("HEADWAY_LEDGER", f"{address}/")
+        assert Production("lab", lab).ledger_witness.said("vision/defects") == address, "the same place, written otherwise"
+    client = boto3.client("ssm", region_name="eu-west-1")
+    assert len(client.get_parameters_by_path(Path="/headway/lab/witness/vision", Recursive=True)["Parameters"]) == 3
+    assert len(list((lab / "state" / "headway").rglob("vision.defects"))) == 1
+    assert not (lab / "of a sandbox").exists()
+
+
+@mock_aws
+def test_stacks_and_releases_of_production_have_one_witness(lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    released = Production("lab", lab)
+    released.__dict__["_handed_over"] = {"cluster": {"ledger_bucket": "lab-ledger"}}
+    released.ledger_witness.write("vision/defects", "1:a")
+    assert witness(OWN, "lab", lambda: "eu-west-1").said("vision/defects") == "1:a"
+    monkeypatch.setenv("HEADWAY_LEDGER", OWN)
+    assert Production("lab", lab).ledger_witness.said("vision/defects") == "1:a", "its own ledger, named by hand"
 
 
 def test_an_environment_is_what_is_registered_by_its_name_or_production(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Event as Signal
 from typing import Any
 
 import boto3
@@ -212,6 +213,69 @@ def test_a_witness_of_another_service_says_nothing_of_this_one(store: Bucket, wi
     assert len(chain(store, witness).read()) == 2
 
 
+class Gone(Bucket):
+    """Versions too, from some event on."""
+
+    def loses(self, after: int) -> None:
+        for name in [*self.versions]:
+            if name > key(CHAIN, after):
+                self.objects.pop(name, None)
+                del self.versions[name]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 3, 4])
+def test_who_reads_by_turns_sees_that_what_it_read_is_gone(kept: int) -> None:
+    store = Gone(versioned=True)
+    written(store, None, 5)
+    reader = chain(store, None)
+    reader.read()
+    store.loses(kept)
+    with pytest.raises(UserError, match="Event 5 of vision/defects does not fit the chain: it was read before"):
+        reader.look()
+    assert len(reader.events) == 5
+
+
+def test_who_reads_by_turns_sees_another_chain_of_the_same_length(store: Bucket) -> None:
+    reader = written(store, None, 5)
+    rewritten(store, 5)
+    with pytest.raises(UserError, match="does not fit the chain"):
+        reader.look()
+
+
+def test_who_reads_by_turns_asks_the_witness_each_time(store: Bucket, witness: Noted) -> None:
+    reader = written(store, witness, 5)
+    for words in (f"5:{'b' * 64}", f"6:{'a' * 64}", "rubbish"):
+        witness.words[CHAIN] = words
+        with pytest.raises(UserError, match="is not the one that was witnessed"):
+            reader.look()
+    del witness.words[CHAIN]
+    other = chain(store, witness)
+    other.read()
+    other.append("note", {})
+    assert len(reader.look()) == 6
+
+
+@pytest.mark.parametrize("count", [1, 2, 100, 101, 102])
+def test_a_look_reads_one_event_again_and_no_more(store: Bucket, count: int) -> None:
+    reader, asked = written(store, None, count), list[str]()
+    get = store.get
+
+    def counted(name: str, version: str = "") -> bytes | None:
+        asked.append(name)
+        return get(name, version)
+
+    store.get = counted  # type: ignore[method-assign]
+    assert len(reader.look()) == count
+    assert asked == [key(CHAIN, count)]
+
+
+def test_a_witness_that_knows_the_newest_event_is_not_written_again(store: Bucket, witness: Noted) -> None:
+    """A parameter keeps its last hundred values, and SSM lets few be written a second."""
+    ledger = written(store, witness, 2)
+    witness.write = None  # type: ignore[method-assign, assignment]
+    ledger.attest()
+
+
 # -- a person's word ---------------------------------------------------------------------------------------------------------------
 
 
@@ -298,7 +362,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "none")
     with mock_aws():
-        yield ParameterWitness("prod", "eu-west-1")
+        yield ParameterWitness("prod", "eu-west-1", "s3://l")
 
 
 def test_a_place_keeps_the_newest_word_of_each_chain(place: LedgerWitness) -> None:
@@ -306,6 +370,8 @@ def test_a_place_keeps_the_newest_word_of_each_chain(place: LedgerWitness) -> No
     for text in ("1:a", "2:b"):
         place.write(CHAIN, text)
     place.write("vision/embeddings", "7:c")
+    place.write(f"{CHAIN}/evaluation", "9:d")
+    assert place.said(f"{CHAIN}/evaluation") == "9:d", "a chain below another one"
     assert (place.said(CHAIN), place.said("vision/embeddings"), place.said("assist/chat")) == ("2:b", "7:c", None)
 
 
@@ -313,10 +379,10 @@ def test_parameters_lie_below_the_environments_own_path_in_its_region(monkeypatc
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "none")
     with mock_aws():
-        ParameterWitness("prod", "eu-west-1").write(CHAIN, "1:a")
+        ParameterWitness("prod", "eu-west-1", "s3://l").write(CHAIN, "1:a")
         client: Any = boto3.client("ssm", region_name="eu-west-1")
         (found,) = client.get_parameters_by_path(Path="/headway/prod/witness", Recursive=True)["Parameters"]
-    assert (found["Name"], found["Value"], found["Type"]) == ("/headway/prod/witness/vision/defects", "1:a", "String")
+    assert (found["Name"], found["Value"], found["Type"]) == ("/headway/prod/witness/vision/defects.c527be41ae86", "1:a", "String")
 
 
 @pytest.mark.parametrize("asks", [lambda one: one.said(CHAIN), lambda one: one.write(CHAIN, "1:a")], ids=["said", "write"])
@@ -329,27 +395,44 @@ def test_without_credentials_a_parameter_is_silent(
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(SilentWitnessError, match="NoCredentialsError"):
-        asks(ParameterWitness("prod", "eu-west-1"))
+        asks(ParameterWitness("prod", "eu-west-1", "s3://l"))
 
 
 @pytest.mark.parametrize("asks", [lambda one: one.said(CHAIN), lambda one: one.write(CHAIN, "1:a")], ids=["said", "write"])
-def test_without_the_right_to_it_a_parameter_is_silent(asks: Callable[[LedgerWitness], Any]) -> None:
+@pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException", "InternalServerError"])
+def test_a_refusal_of_the_parameter_is_silence(asks: Callable[[LedgerWitness], Any], code: str) -> None:
     """Not unknown: nothing would be contradicted."""
 
     class Refusing:
         def get_parameter(self, **_: str) -> None:
-            raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetParameter")
+            raise ClientError({"Error": {"Code": code, "Message": "no"}}, "GetParameter")
 
         put_parameter = get_parameter
 
-    with pytest.raises(SilentWitnessError, match="AccessDeniedException"):
-        asks(ParameterWitness("prod", "eu-west-1", Refusing()))
+    with pytest.raises(SilentWitnessError, match=code):
+        asks(ParameterWitness("prod", "eu-west-1", "s3://l", Refusing()))
 
 
 def test_a_folder_that_cannot_be_written_is_silent(tmp_path: Path) -> None:
-    (tmp_path / "vision").write_text("a file")
+    (tmp_path / "witness").write_text("a file")
     with pytest.raises(SilentWitnessError):
-        FolderWitness(tmp_path).write(CHAIN, "1:a")
+        FolderWitness(tmp_path / "witness").write(CHAIN, "1:a")
+
+
+@pytest.mark.parametrize("asks", [lambda one: one.said(CHAIN), lambda one: one.write(CHAIN, "1:a")], ids=["said", "write"])
+def test_an_answer_that_never_ends_is_silence(asks: Callable[[LedgerWitness], Any]) -> None:
+    """A piece of it now and then keeps botocore waiting for ever."""
+    ended = Signal()
+
+    class Dripping:
+        def get_parameter(self, **_: str) -> None:
+            ended.wait(60)
+
+        put_parameter = get_parameter
+
+    with pytest.raises(SilentWitnessError, match="no whole answer"):
+        asks(ParameterWitness("prod", "eu-west-1", "s3://l", Dripping(), seconds=0.05))
+    ended.set()
 
 
 def test_a_word_is_read_within_bounds(tmp_path: Path) -> None:

@@ -118,3 +118,35 @@ def test_another_ledger_of_the_sandbox_has_another_witness(folder: Path, monkeyp
     restored(folder)
     monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "other").as_uri())
     assert witness().said(CHAIN) is None
+
+
+@pytest.mark.parametrize("beside", ["evaluation", "drift"])
+def test_chains_beside_the_releases_are_verified_and_accepted_by_name(folder: Path, beside: str) -> None:
+    chain = f"{CHAIN}/{beside}"
+    made = Ledger(FolderStore(folder), chain, "sandbox", "ci", lambda: datetime(2026, 11, 25, tzinfo=UTC), witness())
+    for count in range(2):
+        made.append("note", {"count": count})
+    made.attest()
+    (folder / chain / "events" / "00000002.json").unlink()
+    assert "its witness names event 2, and it ends with event 1" in command("verify").output
+    found = CliRunner().invoke(release.app, ["accept", chain, "--reason", "restored", "--project", str(PROJECT)])
+    assert found.stdout == f"{chain}: accepted with 2 events, although its witness names event 2, and it ends with event 1.\n"
+    assert command("verify").exit_code == 0
+
+
+def test_a_chain_that_no_service_has_cannot_be_accepted(folder: Path) -> None:
+    found = CliRunner().invoke(release.app, ["accept", f"{CHAIN}/../x", "--reason", "why", "--project", str(PROJECT)])
+    assert refusal(found).exit is Exit.USAGE
+
+
+def test_a_reader_that_cannot_compare_says_so_and_goes_on(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ledger(folder).append("asked", {"wish": "freeze", "reason": "lunch"})
+
+    def silent(*_: object) -> str:
+        raise SilentWitnessError("ThrottlingException")
+
+    monkeypatch.setattr("headway.ledger.witness_place.FolderWitness.said", silent)
+    found = command("history")
+    assert found.exit_code == 0
+    assert found.stderr.startswith(f"! {CHAIN}: the witness of its ledger does not answer (ThrottlingException). Another whole chain")
+    assert "Remedy: Let this identity read" in found.stderr

@@ -102,3 +102,17 @@ def test_a_runner_that_dies_before_the_witness_hears_raises_no_alarm(scene: Scen
     scene.witness = heard
     scene.world.clock = scene.world.clock.replace(hour=23)
     assert scene.driver("two").run().over
+
+
+def test_no_guard_is_promised_anything_on_a_chain_that_is_contradicted(scene: Scene) -> None:
+    """Else it would leave traffic where it is for as long as a release may go unwatched."""
+    promised: list[object] = []
+
+    def look(event: Event, _: Any) -> None:
+        if event.kind == EventKind.READY:
+            words(scene)[CHAIN] = f"1:{'b' * 64}"
+            promised.append(scene.world.vouched)
+
+    with pytest.raises(UserError, match="is not the one that was witnessed"):
+        scene.run(told=look)
+    assert promised[-1] == scene.world.vouched

@@ -9,12 +9,15 @@ import pytest
 
 from headway.contract.model import Model
 from headway.ledger.chain import Ledger, verify
+from headway.ledger.events import key
+from headway.ledger.witness import of
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.release.evaluation.watched import drift_chain
 from headway.release.evaluator.drift_watch import DriftLook, DriftWatch
 from headway.release.evaluator.drift_words import said
 from tests.drift_world import LATE, Users, drift
+from tests.unit.release.town import Onlooker
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import CHAIN, Scene, quickly_baked
 
@@ -174,3 +177,20 @@ def test_of_two_loops_that_count_a_window_at_once_one_is_kept(users: Users):
     found = one.look()
     assert (found.look, found.standing.numbers["words"].seen) == (DriftLook.COUNTED, before + 40)
     assert len({event.body["until"] for event in users.rounds().read()}) == len(users.rounds().read())
+
+
+def test_numbers_that_were_cut_off_are_believed_by_no_loop(users: Users):
+    """Neither by one that has read them before, nor by a new one."""
+    users.scene.witness = Onlooker()
+    users.looks(1)
+    watch = users.watch()
+    watch.look()
+    assert isinstance(users.scene.store, Shelf)
+    assert users.scene.witness.words[drift_chain(CHAIN)] == of(users.rounds().read()[-1])
+    del users.scene.store.objects[key(drift_chain(CHAIN), len(users.rounds().read()))]
+    with pytest.raises(UserError, match="it was read before, and now it is gone"):
+        watch.look()
+    with pytest.raises(UserError, match="is not the one that was witnessed"):
+        Users(users.scene).watch().look()
+    assert users.rounds().accept("restored")
+    assert Users(users.scene).watch().look().standing.numbers

@@ -8,13 +8,16 @@ from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.environment.port import OutOfReachError
 from headway.ledger.chain import register, verify
-from headway.problem import Exit
+from headway.ledger.events import key
+from headway.ledger.witness import of
+from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.evaluation.standing import EvaluationEvent
 from headway.release.evaluator.evaluator import EvaluationLook, LookResult
 from tests.evaluation_world import SHA256, Bench, evaluation
 from tests.unit.release.driver.test_release_start import version
-from tests.unit.release_kill import Shelf
+from tests.unit.release.town import Onlooker
+from tests.unit.release_kill import KilledError, Shelf
 from tests.unit.release_world import CHAIN, Scene, quickly_baked
 
 
@@ -220,3 +223,35 @@ def test_nobody_goes_back_to_a_version_that_never_served(bench: Bench):
     chain.append(EvaluationEvent.LOSS, {**head, **found, "to": {"release": release_id(other), "digest": digest}})
     assert bench.evaluator().look().look is EvaluationLook.LOST
     assert bench.begun == []
+
+
+def test_rounds_that_were_cut_off_are_believed_by_nobody_until_accepted(bench: Bench):
+    bench.scene.witness = Onlooker()
+    rounds(bench, 3)
+    assert isinstance(bench.scene.store, Shelf)
+    del bench.scene.store.objects[key(f"{CHAIN}/evaluation", 3)]
+    with pytest.raises(UserError, match=f"`headway release accept {CHAIN}/evaluation -e sandbox --reason WHY`"):
+        bench.evaluator().look()
+    assert len(bench.asked) == 3
+    assert bench.rounds().accept("restored")
+    assert rounds(bench, 1).look is EvaluationLook.ASKED
+
+
+def test_what_a_loop_could_not_tell_the_witness_the_next_look_tells(bench: Bench):
+    class Dying(Onlooker):
+        def write(self, chain: str, text: str) -> None:
+            raise KilledError
+
+    bench.scene.witness = Dying()
+    with pytest.raises(KilledError):
+        bench.evaluator().look()
+    bench.scene.witness = heard = Onlooker()
+    assert bench.evaluator().look().look is EvaluationLook.WAITING
+    assert heard.words[f"{CHAIN}/evaluation"] == of(bench.rounds().read()[-1])
+
+
+def test_a_witness_that_is_silent_delays_no_round(bench: Bench):
+    bench.scene.witness = silent = Onlooker()
+    silent.away = lambda: True
+    assert rounds(bench, 3).look is EvaluationLook.ASKED
+    assert not silent.words

@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from headway.cli import evaluate
 from headway.environment.kubernetes import KubernetesApi
-from headway.ledger import location, witness_place
+from headway.ledger import location
 from headway.problem import Exit, UserError
 from headway.release.evaluator.in_cluster import evaluated_services
 from tests.evaluation_world import evaluation
@@ -53,21 +53,21 @@ def test_what_witnesses_the_ledger_is_asked_without_a_checkout(written: Callable
     file = written(FOUND)
     monkeypatch.chdir(file.parent)
     monkeypatch.delenv("HEADWAY_LEDGER", raising=False)
-    asked: list[tuple[str, str]] = []
+    asked: list[tuple[str, str, str]] = []
 
     class Witness:
-        def __init__(self, environment: str, region: str) -> None:
-            asked.append((environment, region))
+        def __init__(self, environment: str, region: str, ledger: str) -> None:
+            asked.append((environment, region, ledger))
 
     def opened(_: str) -> Shelf:
         return Shelf()
 
-    monkeypatch.setattr(witness_place, "ParameterWitness", Witness)
+    monkeypatch.setattr(location, "ParameterWitness", Witness)
     first, *_ = evaluated_services(file)
     monkeypatch.setattr(location, "opened", opened)
     first.ledger()
     assert isinstance(first.port.ledger_witness, Witness)
-    assert asked == [("prod", "us-west-2")]
+    assert asked == [("prod", "us-west-2", "s3://prod-ledger")]
 
 
 def test_it_asks_the_api_server_as_its_pod(written: Callable[[Any], Path], monkeypatch: pytest.MonkeyPatch) -> None:
