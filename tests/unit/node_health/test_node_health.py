@@ -548,7 +548,7 @@ def test_pods_of_a_megabyte_each_take_no_node_out_of_sight(tmp_path: Path) -> No
 
     with served(ApiServer) as address:
         (config := tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig(address)))
-        (found,) = NodeCluster(str(config), lambda _: None).nodes()
+        (found,) = NodeCluster(str(config), lambda node: None).nodes()
     assert [pod.gpus for pod in found.pods] == [1] * many
 
 
@@ -571,7 +571,7 @@ def test_the_record_of_a_chart_counts_where_the_chart_is_alone(tmp_path: Path) -
 
     with served(ApiServer) as address:
         (config := tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig(address)))
-        assert NodeCluster(str(config), lambda _: None).operator() == GpuOperatorState(state=None, recorded=False)
+        assert NodeCluster(str(config), lambda node: None).operator() == GpuOperatorState(state=None, recorded=False)
     assert "/api/v1/configmaps" not in asked
 
 

@@ -40,7 +40,7 @@ PROXYS = f"istio_requests_total{{{OTHERS}}} 7\nistio_requests_total{{{OWN}}} 9\n
 def relabelled(endpoint: Mapping[str, Any]) -> list[dict[str, Any]]:
     """By Prometheus' own names, as the operator writes them (promcfg.go)."""
     names = {"sourceLabels": "source_labels", "targetLabel": "target_label"}
-    return [{names.get(key, key): value for key, value in rule.items()} for rule in endpoint.get("metricRelabelings", ())]
+    return [{str(names.get(key, key)): value for key, value in rule.items()} for rule in endpoint.get("metricRelabelings", ())]
 
 
 def endpoints() -> dict[str, Mapping[str, Any]]:
