@@ -15,9 +15,9 @@ from components.nodes.sharing import EXCLUSIVE, mig_configs, plugin_configs
 from components.versions import GPU_OPERATOR
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import Taint
-from headway.wire import GPU_OPERATOR_NAMESPACE, MODEL, QUARANTINE, RELEASE, TENANT
+from headway.wire import MODEL, QUARANTINE, RELEASE, TENANT
 
-NAMESPACE = GPU_OPERATOR_NAMESPACE
+NAMESPACE = "gpu-operator"
 SCRAPE_INTERVAL = "15s"
 
 COUNTERS: tuple[tuple[str, str, str], ...] = (

@@ -34,7 +34,6 @@ from headway.node_health.leader_election import LeaderRecord, LeaseStore
 from headway.node_health.readiness import GpuOperatorState, PoolPromise, cluster_policy_state
 from headway.problem import Exit, UserError
 from headway.wire import (
-    GPU_OPERATOR_NAMESPACE,
     NODE_HEALTH_FIELD_MANAGER,
     NODE_HEALTH_IMAGE_KEY,
     NODE_HEALTH_NAMESPACE,
@@ -45,6 +44,8 @@ from headway.wire import (
 )
 
 TIMEOUT_SECONDS = 15
+OPERATORS_NAMESPACE = "gpu-operator"
+"""Where the platform layer installs the GPU Operator."""
 LARGEST_PAGE = 6 << 20
 """Bytes of a list in memory at once, where they take seven times as many. An object of a tenant has up to 1.5 MiB: where a page
 would have more, the next have fewer objects.
@@ -130,7 +131,7 @@ class NodeCluster:
     def operator(self) -> GpuOperatorState:
         """The GPU Operator's own word."""
         body = self._ask("GET", "/apis/nvidia.com/v1/clusterpolicies/cluster-policy", unless=NOT_FOUND)
-        records = self._list(f"/api/v1/namespaces/{GPU_OPERATOR_NAMESPACE}/configmaps", {"labelSelector": RECORDED_CHART})
+        records = self._list(f"/api/v1/namespaces/{OPERATORS_NAMESPACE}/configmaps", {"labelSelector": RECORDED_CHART})
         recorded = any((record.get("data") or {}).get("chart") == "gpu-operator" for record in records)
         return GpuOperatorState(state=cluster_policy_state(body), recorded=recorded and body is None)
 

@@ -351,11 +351,12 @@ def test_a_workload_with_every_policy_is_still_bounded(action: str, resource: st
     assert not allowed(Request(action, resource, {"aws:RequestedRegion": "us-west-2"}), [EVERYTHING], workloads_boundary(VISION))
 
 
-GLOBAL = {
+NAMED = {
     "iam": f"{ROLES}aws-service-role/elasticloadbalancing.amazonaws.com/AWSServiceRoleForElasticLoadBalancing",
     "route53": "arn:aws:route53:::hostedzone/Z1",
+    "ssm": f"{WITNESS}/{named('vision/defects/evaluation', 's3://any')}",
 }
-"""What workloads reach in services without regions."""
+"""What workloads reach where their boundary names resources: in services without regions, and witnesses of evaluations."""
 
 
 def test_what_workloads_are_given_is_within_their_boundary() -> None:
@@ -367,7 +368,7 @@ def test_what_workloads_are_given_is_within_their_boundary() -> None:
                     action
                     for action in statement["Action"]
                     if not allowed(
-                        Request(action, GLOBAL.get(action.partition(":")[0], "arn:aws:any:::thing"), here),
+                        Request(action, NAMED.get(action.partition(":")[0], "arn:aws:any:::thing"), here),
                         [EVERYTHING],
                         workloads_boundary(CLUSTER),
                     )

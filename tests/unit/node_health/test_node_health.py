@@ -14,6 +14,7 @@ from botocore.stub import Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.addons import gpu_operator
 from headway.cli.nodes import lines
 from headway.node_health.cluster import NodeCluster, NodeHealthSettings
 from headway.node_health.decision import (
@@ -572,6 +573,7 @@ def test_the_record_of_a_chart_counts_where_the_chart_is_alone(tmp_path: Path) -
     with served(ApiServer) as address:
         (config := tmp_path / "kubeconfig").write_text(json.dumps(kubeconfig(address)))
         assert NodeCluster(str(config), lambda node: None).operator() == GpuOperatorState(state=None, recorded=False)
+    assert f"/api/v1/namespaces/{gpu_operator.NAMESPACE}/configmaps" in asked
     assert "/api/v1/configmaps" not in asked
 
 

@@ -11,5 +11,5 @@ def test_the_example_of_the_page_promotes_a_version_that_starts_cold(capsys):
     assert example
     exec(compile(example[1], "backtest.md", "exec"), {})
     rolled_back, minutes, field = capsys.readouterr().out.split()
-    assert (rolled_back, field) == ("0", "rollout.weights")
+    assert (rolled_back, field) == ("0", "rollout.tolerances.error_unacceptable")
     assert 10 < float(minutes) < 30
