@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headway.ledger import proof
 from headway.ledger.chain import Ledger, LostError, register, verify
 from headway.ledger.events import Event, canonical, digest, genesis, key, parse
-from headway.ledger.store import FolderStore, LedgerStore, S3Store, TakenError, UnreachableError, connect
+from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, S3Store, TakenError, UnreachableError, connect
 from headway.ledger.store_proof import prove
 from headway.problem import UserError
 
@@ -142,6 +142,22 @@ def test_what_a_store_refuses_is_said_and_what_it_cannot_do_now_is_asked_again(c
         for act in (lambda: store.get("k"), lambda: store.create("k", b"1"), lambda: store.list("k")):
             with pytest.raises(UserError if says else UnreachableError, match=says):
                 act()
+
+
+def test_a_bucket_that_is_not_there_is_told_from_one_that_is_silent() -> None:
+    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    with Stubber(made) as stub:
+        stub.add_client_error("get_object", "NoSuchBucket", "told by the store", 404)
+        with pytest.raises(MissingStoreError):
+            S3Store(made, "ledger").get("k")
+
+
+def test_a_list_begins_after_the_key_that_is_known() -> None:
+    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    with Stubber(made) as stub:
+        asked = {"Bucket": "ledger", "Prefix": "p/vision/", "StartAfter": "p/vision/3"}
+        stub.add_response("list_objects_v2", {"Contents": [{"Key": "p/vision/4"}], "IsTruncated": False}, asked)
+        assert S3Store(made, "ledger", "p/").list("vision/", after="vision/3") == ("vision/4",)
 
 
 def test_without_credentials_nobody_waits_for_the_ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
