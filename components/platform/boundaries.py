@@ -346,10 +346,14 @@ def _autoscalers() -> AdmissionRule:
             _NOTES,
             ("queues", f"'{QUEUES}' in variables.notes ? variables.notes['{QUEUES}'].split(' ') : []"),
         ),
-        # A formula (`scalingModifiers`) is computed by KEDA itself, for as long as it takes.
+        # A formula (`scalingModifiers`) is computed by KEDA itself, for as long as it takes. KEDA writes it back as an empty object when it adds
+        # its finalizer (apis/keda/v1alpha1/scaledobject_types.go: a struct that `omitempty` does not leave out).
         expression=(
             f"dyn(object.spec).all(k, k in {json.dumps(_OF_AUTOSCALERS)}) && "
-            "(!has(object.spec.advanced) || dyn(object.spec.advanced).all(k, k == 'horizontalPodAutoscalerConfig')) && "
+            "(!has(object.spec.advanced) || "
+            "dyn(object.spec.advanced).all(k, k in ['horizontalPodAutoscalerConfig', 'scalingModifiers'])) && "
+            "(!has(object.spec.advanced) || !has(object.spec.advanced.scalingModifiers) || "
+            "dyn(object.spec.advanced.scalingModifiers).all(k, false)) && "
             "(!has(object.spec.pollingInterval) || object.spec.pollingInterval >= 5) && "
             "dyn(object.spec.scaleTargetRef).all(k, k in ['apiVersion', 'kind', 'name']) && "
             "(!has(object.spec.triggers) || object.spec.triggers.size() <= 8) && "

@@ -244,14 +244,14 @@ def test_definitions_move_with_their_chart_and_objects_survive(sandbox: Sandbox,
     assert uids
     body = yaml.safe_load(new_definitions.read_text())
     (version,) = body["spec"]["versions"]
-    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["patience"] = {"type": "integer"}
+    version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["fallback"]["properties"]["patience"] = {"type": "integer"}
     new_definitions.write_text(yaml.safe_dump(body))
     with sandbox.changed("components/versions.py", 'version="2.20.2"', 'version="2.20.9"'):
         code, said = pulumi(sandbox, move)
         assert code == 0, said
         name = min(uids)
-        kind.patch(name=name, namespace=NAME, body={"spec": {"patience": 7}}, content_type="application/merge-patch+json")
-        assert kind.get(name=name, namespace=NAME).spec.patience == 7, "the new definition is not what the API server goes by"
+        kind.patch(name=name, namespace=NAME, body={"spec": {"fallback": {"patience": 7}}}, content_type="application/merge-patch+json")
+        assert kind.get(name=name, namespace=NAME).spec.fallback.patience == 7, "the new definition is not what the API server goes by"
         version["name"] = "v2"
         new_definitions.write_text(yaml.safe_dump(body))
     with sandbox.changed("components/versions.py", 'version="2.20.2"', 'version="3.0.0"'):

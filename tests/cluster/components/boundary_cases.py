@@ -104,6 +104,7 @@ OWN_QUEUE = queue_url(TENANT, "defects-night", SURROUNDINGS)
 PUBLIC = "defects.vision.inference.example.com"
 
 STAYS: dict[str, dict[str, Any]] = {
+    "an autoscaler as KEDA writes it back": _scales(advanced={"horizontalPodAutoscalerConfig": {}, "scalingModifiers": {}}),
     "autoscaler": _autoscaler(_asks(prometheus.SERVICE)),
     "autoscaler by queue": _autoscaler(_counts(OWN_QUEUE, scaleOnInFlight="true")),
     "budget": _budget(maxUnavailable=1),
