@@ -1,5 +1,6 @@
 """Which stacks make up the sandbox, in which order, with which packs. Pure but for listing a folder."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,11 @@ def layers(project: Path) -> tuple[tuple[Layer, ...], ...]:
         (_layer(project, "platform", "platform"),),
         tuple(_layer(project, tenant, "tenant") for tenant in tenants_of(ENVIRONMENT, project / "stacks")),
     )
+
+
+def left_behind(held: Mapping[str, int], stacks: Collection[str]) -> dict[str, int]:
+    """What stacks of the sandbox hold that it is no longer made of: nobody updates it, and it runs on."""
+    return {name: count for name, count in sorted(held.items()) if count and name.startswith(f"{ENVIRONMENT}-") and name not in stacks}
 
 
 def _layer(project: Path, name: str, pack: str) -> Layer:

@@ -9,10 +9,10 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from threading import Event
@@ -38,6 +38,8 @@ class Report:
 
     layers: tuple[LayerResult, ...]
     complete: bool
+    left_behind: Mapping[str, int] = field(default_factory=dict)
+    """Resources of stacks that have no file any more, by stack: they still run."""
 
     @property
     def changed(self) -> bool:
@@ -102,7 +104,7 @@ class Session:
                 built.result()
             for extra in extras:
                 extra.start(self._layout, self._progress)
-        return Report(layers=results, complete=True)
+        return Report(layers=results, complete=True, left_behind=plan.left_behind(self._runner.held(), self.stacks))
 
     def _whole(self, results: Sequence[LayerResult]) -> bool:
         return len(results) == len(self.stacks) and all(r.ok for r in results)

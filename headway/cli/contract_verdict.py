@@ -33,7 +33,7 @@ def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Probl
         console.print(f"[dim]not checked: {note} ({'correct the stack file first' if stacks else '--environment NAME'})[/]", soft_wrap=True)
     if result.left_out:
         console.print(
-            f"[dim]not in this environment, for want of a stack file: {', '.join(map(escape, result.left_out))}[/]", soft_wrap=True
+            f"[dim]not deployed here, because no stack file names them: {', '.join(map(escape, result.left_out))}[/]", soft_wrap=True
         )
 
 

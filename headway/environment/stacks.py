@@ -137,6 +137,11 @@ class StackRunner:
         """
         return {name: output.value for name, output in self._stack(stack).outputs().items()}
 
+    def held(self) -> Mapping[str, int]:
+        """How many resources each stack of the project holds, by its name; of a backend that does not count, one."""
+        workspace = automation.LocalWorkspace(work_dir=str(self._project), pulumi_command=self._command, env_vars=self._environment)
+        return {each.name: 1 if each.resource_count is None else each.resource_count for each in workspace.list_stacks()}
+
     def cancel(self, stack: str) -> None:
         """Ask whatever runs on the stack to stop; nothing happens where nothing runs."""
         with contextlib.suppress(automation_errors.CommandError):

@@ -128,6 +128,13 @@ def summary(console: Console, report: Report, spent: str, *, ready: bool, usual:
     what = f"{changes} in {total} resources" if changed else f"nothing changed, {total} resources are as the program says"
     state = "[bold green]Everything is ready[/bold green]" if ready else "[bold red]Not everything is ready[/bold red]"
     console.print(f"{state}: {what}. [dim]{spent}[/dim]")
+    for stack, count in report.left_behind.items():
+        console.print(
+            f"[yellow]warning[/yellow]: {escape(stack)} has no stack file any more, and what it deployed still runs: {count} "
+            f"resource{'' if count == 1 else 's'}.\n  No update reaches them.\n"
+            f"  Remove them with pulumi destroy -s {escape(stack)} --yes && pulumi stack rm {escape(stack)} --yes, or bring its file back.",
+            soft_wrap=True,
+        )
     if usual:
         console.print(
             '[dim]Now: eval "$(.venv/bin/headway sandbox env)", then headway sandbox status, or pulumi preview -s sandbox-platform;'

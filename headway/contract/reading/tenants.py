@@ -48,5 +48,5 @@ def folder_missing(environment: str, stacks: FilePath, tenants: FilePath) -> Ite
                 file=stack_file(environment, name),
                 fact=f"there is no folder {name} among the tenants",
                 consequence="An update of the stack would fail, and one of the platform would keep no room for its models",
-                remedy=f"Write its contracts (`headway new tenant {name}`), or delete the file once its stack is destroyed",
+                remedy=f"Write its contracts (`headway new tenant {name}`), or delete the file once `pulumi destroy -s {environment}-{name}` has ended",
             )

@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -217,6 +218,27 @@ def test_a_new_user_comes_from_a_starter_to_a_ready_service_by_the_guide(sandbox
         contract.unlink(missing_ok=True)
     sandbox.up()
     assert not [name for name in sandbox.objects("vision") if "labels" in name], "a contract that is gone takes its objects with it"
+
+
+def test_what_a_deleted_stack_file_leaves_running_is_told_until_it_is_destroyed(sandbox: Sandbox) -> None:
+    file, folder = sandbox.project / "stacks/Pulumi.sandbox-assist.yaml", sandbox.project / "tenants/assist"
+    kept = sandbox.project / "assist"
+    contents = file.read_bytes()
+    try:
+        folder.rename(kept)
+        file.unlink()
+        told = sandbox.up()
+        assert "Everything is ready" in told
+        assert "sandbox-assist has no stack file any more, and what it deployed still runs" in told
+        for words in (("destroy",), ("stack", "rm")):
+            command = [str(sandbox.layout.bin / "pulumi"), *words, "-s", "sandbox-assist", "--yes"]
+            environment = {**sandbox.environment, **sandbox.layout.shell_environment()}
+            subprocess.run(command, cwd=sandbox.project, env=environment, check=True, capture_output=True)
+        assert "has no stack file" not in sandbox.up()
+    finally:
+        kept.rename(folder)
+        file.write_bytes(contents)
+        sandbox.up()
 
 
 def test_a_node_that_offers_no_gpu_fails_the_up_which_names_it_and_what_to_do(sandbox: Sandbox) -> None:

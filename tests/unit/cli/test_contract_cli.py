@@ -78,7 +78,7 @@ def test_check_judges_the_tenants_that_the_environment_has(folder: Path) -> None
     write(folder, "tenants/vision/tenant.yaml", changed(VISION, {"priority": "huge"}))
     result = run("check", "--environment", "lab")
     assert code(result) == 0
-    assert "not in this environment, for want of a stack file: vision" in result.stdout
+    assert "not deployed here, because no stack file names them: vision" in result.stdout
     write(folder, "stacks/Pulumi.lab-vision.yaml", {"config": {}})
     write(folder, "stacks/Pulumi.lab-gone.yaml", {"config": {}})
     result = run("check", "--environment", "lab")

@@ -8,7 +8,7 @@ from pulumi.automation import DiffKind, EngineEvent, OpType, PropertyDiff, ResOu
 
 from headway.environment.stacks import PackSource, StackResult, StackRunner
 from sandbox.deploy import LayerResult, deploy, rehearse
-from sandbox.plan import Layer
+from sandbox.plan import Layer, left_behind
 from sandbox.progress import Silent
 
 
@@ -184,3 +184,15 @@ def test_a_layer_whose_objects_cannot_be_read_is_planned() -> None:
 def test_a_receipt_is_worth_nothing_below_a_layer_that_changed() -> None:
     _, log = brought({**UNCHANGED, "platform": 1}, {**dict.fromkeys(RECEIPTS, QUIET), "platform": (found(OpType.DELETE),)})
     assert {"up platform", "preview a", "preview b"} <= set(log)
+
+
+@pytest.mark.parametrize(
+    ("held", "told"),
+    [
+        pytest.param({"sandbox-gone": 57, "sandbox-here": 3}, {"sandbox-gone": 57}, id="a stack without a file"),
+        pytest.param({"sandbox-gone": 0}, {}, id="one that was destroyed"),
+        pytest.param({"prod-assist": 57}, {}, id="one of another environment"),
+    ],
+)
+def test_what_runs_of_a_stack_that_has_no_file_any_more_is_counted(held: dict[str, int], told: dict[str, int]) -> None:
+    assert left_behind(held, ["sandbox-here"]) == told
