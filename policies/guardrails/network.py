@@ -163,7 +163,7 @@ def _filter_bounded(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
             beside = patch.at("match", "listener", "filterChain", "filter", "subFilter", "name")
             for each in (name, *([beside] if merged else [])):
                 if not str(each.value).startswith(c["gatewayFilters"]):
-                    yield breach(each.path, f"{each.value} in the gateway is none of the platform's filters")
+                    yield breach(each.path, f"{each.value or 'a filter without a name'} in the gateway is none of the platform's filters")
         if place.value == "VIRTUAL_HOST":
             yield from _only_tells(patch, r.at("metadata", "labels", TENANT).value, c["gatewayFilters"])
 

@@ -1,7 +1,8 @@
 """`make mutants`: changes the rooms that decide in one place at a time (mutmut), and counts which changes their tests notice.
 
-MUTANTS says how many mutants a room gets, drawn by MUTANTS_SEED; MUTANT_ROOMS which rooms, divided by commas. What survived is
-written with its difference into `.mutants/ROOM/survivors.txt`, to be read: each wants a test, or is no difference.
+MUTANTS says how many mutants a room gets, drawn by MUTANTS_SEED; MUTANT_ROOMS which rooms, divided by commas;
+MUTANTS_AT_ONCE how many are tried at a time. What survived is written with its difference into
+`.mutants/ROOM/survivors.txt`, to be read: each wants a test, or is no difference.
 """
 
 import json
@@ -16,6 +17,7 @@ from tests.mutation.rooms import ROOMS, Room, changes_words_only, drawn
 
 COUNT = int(os.environ.get("MUTANTS", "200"))
 SEED = int(os.environ.get("MUTANTS_SEED", "1"))
+AT_ONCE = os.environ.get("MUTANTS_AT_ONCE", "2")
 CHECKOUT = Path(__file__).resolve().parents[2]
 _NOTICED = {1, 3, -24, 24, 36, 152, 255}
 """Exit codes of mutmut 3.8: tests failed (1, 3), or ran too long. The others: survived (0), no test reaches the function (33)."""
@@ -76,7 +78,7 @@ def tried(name: str, room: Room) -> str:
     place = prepared(name, room)
     mutmut(place, "run", "none", expected="nothing matches")  # it has no command that makes the mutants and tries none
     chosen = drawn(exit_codes(place), COUNT, SEED)
-    mutmut(place, "run", "--max-children", "2", *chosen)
+    mutmut(place, "run", "--max-children", AT_ONCE, *chosen)
     codes = exit_codes(place)
     kinds: Counter[str] = Counter()
     with (place / "survivors.txt").open("w") as survivors:

@@ -1,5 +1,6 @@
 """The rooms that decide, each with the tests that must notice when it decides otherwise."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
@@ -23,7 +24,12 @@ ROOMS = {
     "ledger": Room(("headway/ledger/*.py",), ("tests/unit/ledger", "tests/unit/release/test_release_adversary.py")),
     "guard and planner": Room(
         ("headway/release/guard.py", "headway/release/plan.py", "headway/release/driver/rollout_state.py"),
-        ("tests/unit/release/driver", *(f"tests/unit/release/test_release_{name}.py" for name in ("plan", "adversary", "accept", "bind"))),
+        (
+            "tests/unit/release/driver",
+            "tests/unit/release/report",
+            "tests/components/platform/test_release_guard.py",
+            *(f"tests/unit/release/test_release_{name}.py" for name in ("plan", "adversary", "accept", "bind", "experiment", "strangers")),
+        ),
     ),
     "admission": Room(
         ("components/platform/admission.py", "components/tenant/admission.py", "policies/guardrails/admission.py"),
@@ -40,11 +46,13 @@ def drawn(names: Iterable[str], count: int, seed: int) -> list[str]:
 
 
 def changes_words_only(difference: str) -> bool:
-    """Whether a unified diff changes one line in nothing but the letters' case, or in mutmut's XX around a text.
+    """Whether a unified diff changes one line in nothing but the letters' case, or in mutmut's XX around a text, of a text of
+    several words: a single one may be a key.
 
     Most such mutants change what people read. They are counted, and shown apart.
     """
     lines = [line for line in difference.splitlines() if not line.startswith(("---", "+++", "@@", "#"))]
     before = "".join(line[1:] for line in lines if line.startswith("-"))
     after = "".join(line[1:] for line in lines if line.startswith("+"))
-    return before.casefold() == after.replace("XX", "").casefold()
+    same = before.casefold() == after.replace("XX", "").casefold()
+    return same and any(" " in old for old, new in zip(re.split("['\"]", before), re.split("['\"]", after), strict=True) if old != new)

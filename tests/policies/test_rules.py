@@ -1,5 +1,6 @@
 """Each rule: content with the good world, and breached by one spoilt place."""
 
+import re
 from typing import Any
 
 import pytest
@@ -34,6 +35,14 @@ def test_no_rule_objects_to_a_well_made_resource(type: str) -> None:
 def test_a_rule_names_the_place_of_the_breach(rule: str, type: str, place: tuple[str | int, ...], value: Any, path: str) -> None:
     verdict = evaluate(BY_ID[rule], resource(type, spoilt(type, place, value)))
     assert path in [b.dotted for b in verdict.breaches]
+
+
+@pytest.mark.parametrize(("rule", "type", "place", "value", "path"), REFUSED_EXAMPLES, ids=[m[0] for m in REFUSED_EXAMPLES])
+def test_a_rule_reads_well_made_inputs_and_calls_what_they_name(
+    rule: str, type: str, place: tuple[str | int, ...], value: Any, path: str
+) -> None:
+    breaches = evaluate(BY_ID[rule], resource(type, spoilt(type, place, value))).breaches
+    assert not [b.fact for b in breaches if re.search(r"\bNone\b|cannot read", b.fact)]
 
 
 def test_every_rule_has_its_mutation() -> None:

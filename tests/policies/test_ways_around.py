@@ -302,6 +302,7 @@ ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("role-enters-no-container", ROLE_IN, (), {"metadata": {"name": "runner"}, "rules": [{"apiGroups": [""], "resources": ["pods/exec"], "verbs": ["create"]}]}),
     ("role-enters-no-container", CR, ("rules", 0), {"apiGroups": [""], "resources": ["services/proxy"], "verbs": ["get"], "resourceNames": ["prometheus:9090"]}),
     ("admission-fails-closed", f"{HOOKS}v1:ValidatingAdmissionPolicy", ("spec", "failurePolicy"), ABSENT),
+    ("webhook-bounded", f"{HOOKS}v1:MutatingAdmissionPolicyBinding", ("spec",), {"matchResources": {"namespaceSelector": {"matchLabels": {"a": "b"}}}}),
     ("object-is-of-its-kind", D, (), {"apiVersion": "apps/v1beta2", "kind": "Deployment"}),
     ("object-is-of-its-kind", "kubernetes:core/v1:Pod", (), {"apiVersion": "v1", "kind": "Pod"}),
 ]  # fmt: skip

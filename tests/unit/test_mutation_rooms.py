@@ -25,10 +25,17 @@ def test_a_room_with_few_mutants_gets_them_all() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "words"),
-    [('say("XXreadyXX")', True), ('say("READY")', True), ('say("ready", 1)', False), ("say(None)", False)],
-    ids=["marked", "in capitals", "another argument", "nothing"],
+    ("before", "after", "words"),
+    [
+        ('say("it is ready")', 'say("XXit is readyXX")', True),
+        ('say("it is ready")', 'say("IT IS READY")', True),
+        ('say("it is ready")', 'say("it is ready", 1)', False),
+        ('say("it is ready")', "say(None)", False),
+        ('say(r["ports"], "is open")', 'say(r["PORTS"], "is open")', False),
+        ('say(r["ports"], "is open")', 'say(r["XXportsXX"], "is open")', False),
+    ],
+    ids=["marked", "in capitals", "another argument", "nothing", "a key in capitals", "a key marked"],
 )
-def test_a_mutant_of_words_is_told_from_a_mutant_of_a_decision(after: str, words: bool) -> None:
-    difference = f'# a mutant: survived\n--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n def tell():\n-    say("ready")\n+    {after}\n'
+def test_a_mutant_of_words_is_told_from_a_mutant_of_a_decision(before: str, after: str, words: bool) -> None:
+    difference = f"# a mutant: survived\n--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n def tell():\n-    {before}\n+    {after}\n"
     assert changes_words_only(difference) is words

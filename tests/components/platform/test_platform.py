@@ -129,6 +129,21 @@ def test_a_regression_of_a_fifth_shows_in_the_histograms() -> None:
     assert json.loads(mesh.histogram_buckets()) == {"istiocustom": list(edges)}
 
 
+def test_what_an_admission_rule_reads_beside_the_pod_is_given_to_it() -> None:
+    for policy, _ in zip(*[iter(admission.manifests([pool("l4")], ["models.test"]))] * 2, strict=True):
+        given = {each["name"] for each in policy.body["spec"]["variables"]}
+        text = str([policy.body["spec"]["validations"], policy.body["spec"]["variables"]])
+        assert set(re.findall(r"variables\.(\w+)", text)) <= given, policy.role
+
+
+def test_pods_tolerate_what_the_api_server_gives_them_to_tolerate() -> None:
+    (rule,) = [each for each in admission.rules([pool("l4")], ["models.test"]) if each.name == "tolerations-of-own-pool"]
+    assert (
+        't.key in ["node.kubernetes.io/memory-pressure", "node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]'
+        in rule.expression
+    )
+
+
 def test_admission_binds_rules_to_tenants_and_the_one_of_namespaces_to_all() -> None:
     found = by_role(admission.manifests([pool("l4")], ["models.test"]))
     for rule in admission.rules([pool("l4")], ["models.test"]):

@@ -218,6 +218,16 @@ def test_a_pod_without_credentials_is_refused_where_somebody_gives_them() -> Non
     assert "AWS_CONTAINER_CREDENTIALS_FULL_URI" not in said(credentials=False), "the sandbox's pods would all be refused"
 
 
+def test_what_refuses_a_pod_without_credentials_names_its_account() -> None:
+    ((_, policy), _) = admission.admission("vision", POOLS, "vision-models")
+    assert {frozenset(each) - {"message", "messageExpression"} for each in policy["spec"]["validations"]} == {
+        frozenset({"expression", "reason"})
+    }
+    refusal = policy["spec"]["validations"][-1]
+    assert "object.spec.serviceAccountName != 'vision-models'" in refusal["expression"]
+    assert "service account vision-models." in refusal["message"]
+
+
 def test_an_alert_tells_a_tenant_that_exceeds_its_token_quota() -> None:
     alert = spending.token_alert(tenant("assist"), SURROUNDINGS)
     assert alert is not None
