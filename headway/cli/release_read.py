@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from headway.ledger.witness import WitnessWord
     from headway.release.driver.rollout_state import RolloutState
     from headway.release.driver.verify import Recomputed
-    from headway.release.evaluation.standing import VersionStanding
+    from headway.release.evaluator.after_promotion import AfterPromotion
     from headway.release.service_place import ServicePlace
 
 
@@ -46,12 +46,12 @@ def status(
     events = {chain: compared(ledger) for chain, ledger in found.items()}
     services = {chain: fold(of) for chain, of in events.items()}
     named = service or output is Output.JSON
-    asked = {here.chain: standing_of(here, services[here.chain].stable) if named else None for here in places}
+    since = {here.chain: after_promotion(here, services[here.chain].stable) if named else None for here in places}
     if output is Output.JSON:
-        told = {chain: release_view.document(one, figures_of(events[chain]), asked[chain]) for chain, one in sorted(services.items())}
+        told = {chain: release_view.document(one, figures_of(events[chain]), since[chain]) for chain, one in sorted(services.items())}
         print(json.dumps(told, indent=2))
     elif service:
-        rows = release_status.standing(service, services[service], driver(found[service]), datetime.now(UTC), asked[service])
+        rows = release_status.standing(service, services[service], driver(found[service]), datetime.now(UTC), since[service])
         release_status.show(service, rows, services[service].rollout, figures_of(events[service]))
     else:
         release_view.overview(services)
@@ -59,11 +59,11 @@ def status(
         raise typer.Exit(Exit.UNDER_WAY)
 
 
-def standing_of(here: "ServicePlace", release: str | None) -> "VersionStanding | None":
-    """How a release stood when it was last asked labelled requests; None where it never was."""
-    from headway.release.evaluation.standing import evaluated
+def after_promotion(here: "ServicePlace", release: str | None) -> "AfterPromotion":
+    """What is known of a release since it serves."""
+    from headway.release.evaluator.after_promotion import AfterPromotion
 
-    return evaluated(compared(here.evaluations())).newest(release)
+    return AfterPromotion.of(release, evaluations=compared(here.evaluations()), drift=compared(here.drifts()))
 
 
 def compared(ledger: "Ledger") -> "Sequence[Event]":
@@ -134,7 +134,7 @@ def report(
     text = (
         summary.markdown(here.chain, rollout, events)
         if markdown
-        else page.html(here.chain, here.environment, rollout, events, standing_of(here, rollout.release))
+        else page.html(here.chain, here.environment, rollout, events, after_promotion(here, rollout.release))
     )
     if out is None:
         print(text)

@@ -14,8 +14,8 @@ from headway.cli.release_view import signal_table
 from headway.ledger.traffic_split import ArmRole, TrafficArm
 from headway.release import messages
 from headway.release.driver.rollout_state import RolloutState, ServiceState
-from headway.release.evaluation.standing import VersionStanding
-from headway.release.evaluator import words
+from headway.release.evaluator import drift_words, words
+from headway.release.evaluator.after_promotion import AfterPromotion
 from headway.release.report.measured import ReleaseFigures
 
 _ROLES = {ArmRole.STABLE: "", ArmRole.BASELINE: "baseline", ArmRole.CANARY: "new"}
@@ -29,17 +29,19 @@ class StatusRow(NamedTuple):
 
 
 def standing(
-    chain: str, service: ServiceState, driver: str | None, now: datetime, evaluated: VersionStanding | None = None
+    chain: str, service: ServiceState, driver: str | None, now: datetime, since: AfterPromotion | None = None
 ) -> Iterator[StatusRow]:
-    """The rows. `driver`: whoever holds the ledger lease and lives; None where nobody does. `evaluated`: how what serves
-    answered after its promotion, where it was asked."""
+    """The rows. `driver`: whoever holds the ledger lease and lives; None where nobody does. `since`: what is known
+    of what serves since its promotion."""
     if service.split is None:
         yield StatusRow("serves", "not in the ledger yet")
         return
     yield StatusRow("serves", ", ".join(_arm(arm) for arm in service.split.ordered))
-    if evaluated:
-        stands = f"{words.counted(evaluated)} Last asked {_ago(evaluated.last, now)} ago. {words.reason(evaluated)}"
+    if since and (asked := since.answers):
+        stands = f"{words.counted(asked)} Last asked {_ago(asked.last, now)} ago. {words.reason(asked)}"
         yield StatusRow("answers", messages.one_line(stands))
+    if since and (drift := since.drift):
+        yield StatusRow("drift", messages.one_line(f"{drift_words.told(drift)} Last read {_ago(drift.last, now)} ago."))
     rollout = service.rollout
     if rollout is None:
         yield StatusRow("release", "none yet")

@@ -19,8 +19,7 @@ from headway.ledger.traffic_split import ArmRole
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState, ServiceState
-from headway.release.evaluation.standing import VersionStanding
-from headway.release.evaluator.evaluator import described
+from headway.release.evaluator.after_promotion import AfterPromotion
 from headway.release.notify import Webhook
 from headway.release.plan import StepKind
 from headway.release.report import measured
@@ -305,7 +304,7 @@ def experiment(rollout: RolloutState) -> dict[str, Any] | None:
     return {**user_split.document(), **times, "running": rollout.divided and not rollout.over, "due": rollout.due}
 
 
-def document(service: ServiceState, figures: ReleaseFigures | None = None, evaluated: VersionStanding | None = None) -> dict[str, Any]:
+def document(service: ServiceState, figures: ReleaseFigures | None = None, since: AfterPromotion | None = None) -> dict[str, Any]:
     """One service as data."""
     known = {name: one.document() for name, one in measured.signals(figures).items()} if figures else {}
     return {
@@ -313,7 +312,7 @@ def document(service: ServiceState, figures: ReleaseFigures | None = None, evalu
         "routes": service.split.percentages if service.split else {},
         "driven_by": service.lease["holder"] if service.lease else None,
         "release": {**summary(service.rollout), "measured": known} if service.rollout else None,
-        "evaluation": described(evaluated) if evaluated else None,
+        **(since or AfterPromotion()).document(),
         "events": service.count,
     }
 

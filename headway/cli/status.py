@@ -117,12 +117,12 @@ class _Read:
 
 
 def _releases(here: "tuple[ServicePlace, ...]", ledgers: "dict[str, Ledger]", *, alone: bool) -> _Read:
-    """Every chain is compared with its witness. `alone`: and how what serves answers."""
+    """Every chain is compared with its witness. `alone`: and what is known of what serves since its promotion."""
     from headway.cli.release_read import driver
     from headway.cli.status_view import Standing
     from headway.ledger.store import MissingStoreError, UnreachableError
     from headway.release.driver.rollout_state import fold
-    from headway.release.evaluation.standing import evaluated
+    from headway.release.evaluator.after_promotion import AfterPromotion
 
     found: dict[str, Standing] = {}
     doubts: list[Problem] = []
@@ -143,8 +143,11 @@ def _releases(here: "tuple[ServicePlace, ...]", ledgers: "dict[str, Ledger]", *,
             if (events := compared(ledger)) is None:
                 continue
             service = fold(events)
-            answers = evaluated(compared(each.evaluations()) or ()).newest(service.stable) if alone else None
-            found[each.chain] = Standing(service=service, driver=driver(ledger), evaluated=answers)
+            since = None
+            if alone:
+                evaluations, drift = (compared(chain) or () for chain in (each.evaluations(), each.drifts()))
+                since = AfterPromotion.of(service.stable, evaluations=evaluations, drift=drift)
+            found[each.chain] = Standing(service=service, driver=driver(ledger), since=since)
     except UserError as refusal:
         return _Read(standings=found, doubts=tuple(doubts), missing=refusal.fact)
     except (UnreachableError, MissingStoreError) as failure:

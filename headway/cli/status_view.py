@@ -14,7 +14,7 @@ from headway.cli.release_status import standing
 from headway.problem import Problem
 from headway.release import messages
 from headway.release.driver.rollout_state import ServiceState
-from headway.release.evaluation.standing import VersionStanding
+from headway.release.evaluator.after_promotion import AfterPromotion
 from headway.service_status.present import PresentFigures
 from headway.service_status.promises import Promise
 from headway.service_status.reading import ServiceView
@@ -26,11 +26,11 @@ _BURNS = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """One service in the ledger. `driver`: who drives its release now; `evaluated`: how what serves answers."""
+    """One service in the ledger. `driver`: who drives its release now; `since`: what is known of what serves."""
 
     service: ServiceState
     driver: str | None
-    evaluated: VersionStanding | None = None
+    since: AfterPromotion | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +142,7 @@ def _full(picture: Picture, service: ServiceView) -> RenderableType:
         rows.add_row("  now", Group(*(_now(each) for each in picture.present)))
     known = picture.releases.get(service.chain)
     if known:
-        for row in standing(service.chain, known.service, known.driver, picture.now, known.evaluated):
+        for row in standing(service.chain, known.service, known.driver, picture.now, known.since):
             if row.name != "serves":
                 rows.add_row(f"  {row.name}", escape(row.text))
     for name, address in {**service.links, "report": _report(picture, service)}.items():

@@ -12,7 +12,7 @@ from headway.ledger.serving import released, serves
 from headway.ledger.store import StoredObject
 from headway.problem import UserError
 from headway.release.driver.rollout_state import fold
-from headway.release.evaluation.watched import watched
+from headway.release.evaluation.watched import DriftStanding, drift_told, watched
 from headway.verify import attestation
 from tests.contract_samples import DEFECTS
 from tests.fuzz.parser import FuzzedParser, document, texts
@@ -56,9 +56,11 @@ def _served(data: bytes) -> None:
 
 
 def _drifted(data: bytes) -> None:
-    for standing in watched(_said(data)).standings.values():
-        assert standing.value >= 0.0
-        assert isinstance(standing.proven, str)
+    events = _said(data)
+    drift_told(events, "r1")
+    standing = watched(events, DriftStanding(release="r1", watched=_KEY))
+    assert standing.value >= 0.0
+    assert isinstance(standing.proven, str)
 
 
 def _leased(data: bytes) -> None:
@@ -87,7 +89,8 @@ def _lines(*kinds: str) -> bytes:
 _ATTESTED = attestation.document(environment="prod", actor="a", commit="", began=TIME, ended=TIME, versions={}, results=())
 _LEASE = {"kind": "lease", "body": {"holder": "a", "until": "2026-11-21T12:01:00.000Z"}}
 _WINDOWS = [{"start": 1_763_726_400.0, "cells": {"size": "0123ABV"}}]
-_WATCHED = {"release": "r1", "watched": "0" * 16, "rhythm": "day", "seed": 7, "until": 1_763_730_000.0}
+_KEY = "0" * 16
+_WATCHED = {"release": "r1", "watched": _KEY, "rhythm": "day", "seed": 7, "until": 1_763_730_000.0}
 _EDGES = {"size": [float(edge) for edge in range(31)]}
 _REFERENCE = {
     "kind": "reference-taken",

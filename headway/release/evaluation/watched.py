@@ -192,16 +192,53 @@ class DriftStanding:
         return f"{name} drifted: half of it lay below about {usual:g}, and of the last {len(most.latest)} values below about {now:g}"
 
 
-@dataclass(frozen=True)
-class DriftHistory:
-    """Every version that was ever watched, by release and by what was watched."""
+@dataclass(frozen=True, kw_only=True)
+class DriftTold:
+    """What the chain says of a version without a reckoning: to make evidence again takes a second for some days of it."""
 
-    standings: Mapping[tuple[str, str], DriftStanding] = field(default_factory=dict[tuple[str, str], DriftStanding])
+    release: str
+    learned: bool = False
+    """Whether it is known what is usual."""
+    seen: int = 0
+    """Numbers after the reference."""
+    found: str = ""
+    last: str = ""
+    """Time of the newest event."""
 
-    def of(self, release: str, drift: Drift) -> DriftStanding:
-        """How it stands; as one that was never watched where it was not."""
-        key = (release, watched_key(drift))
-        return self.standings.get(key) or DriftStanding(release=release, watched=key[1])
+    def document(self) -> dict[str, Any]:
+        """For programs."""
+        return {"learned": self.learned, "numbers": self.seen, "last": self.last or None, "drift": self.found or None}
+
+
+def drift_told(events: Iterable[Event], release: str | None) -> DriftTold | None:
+    """How a release stands by what was last watched of it; None where nothing was. Raises UserError for an event of a newer Headway."""
+    told: dict[str, DriftTold] = {}
+    for event in events:
+        if event.kind == ACCEPTED:
+            continue
+        try:
+            if event.body["release"] == release:
+                key = str(event.body["watched"])
+                told[key] = _told_after(told.pop(key, DriftTold(release=str(release))), event)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            raise unreadable(event) from None
+    return next(reversed(told.values()), None)
+
+
+def _told_after(before: DriftTold, event: Event) -> DriftTold:
+    now = replace(before, last=event.time)
+    match event.kind:
+        case DriftEvent.REFERENCE:
+            return replace(now, learned=True, seen=0)
+        case DriftEvent.COUNTED:
+            cells = (cells for window in event.body["windows"] for cells in window["cells"].values())
+            return replace(now, seen=before.seen + sum(map(len, cells)))
+        case DriftEvent.DRIFTED:
+            return replace(now, found=str(event.body["reason"]))
+        case DriftEvent.ANEW:
+            return DriftTold(release=before.release, last=event.time)
+        case _:
+            raise ValueError(event.kind)
 
 
 def watched_key(drift: Drift) -> str:
@@ -209,19 +246,19 @@ def watched_key(drift: Drift) -> str:
     return hashlib.sha256(json.dumps(drift.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def watched(events: Iterable[Event], start: DriftHistory | None = None) -> DriftHistory:
-    """Everything that the chain says, after `events`, which follow those that `start` has seen. Raises UserError for an event of a newer
-    Headway."""
-    standings = dict(start.standings) if start else {}
+def watched(events: Iterable[Event], before: DriftStanding) -> DriftStanding:
+    """How the version of `before` stands after `events`, which follow those that it has seen; those of other versions, or of what else was
+    watched, are passed over. Raises UserError for an event of a newer Headway."""
+    standing = before
     for event in events:
         if event.kind == ACCEPTED:
             continue
         try:
-            key = (str(event.body["release"]), str(event.body["watched"]))
-            standings[key] = _after(standings.get(key) or DriftStanding(release=key[0], watched=key[1]), event)
+            if (event.body["release"], event.body["watched"]) == (before.release, before.watched):
+                standing = _after(standing, event)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
             raise unreadable(event) from None
-    return DriftHistory(standings)
+    return standing
 
 
 def _after(before: DriftStanding, event: Event) -> DriftStanding:

@@ -23,13 +23,13 @@ from headway.release.evaluation.watched import (
     CUTS,
     FEWEST,
     DriftEvent,
-    DriftHistory,
     DriftStanding,
     celled,
     counted,
     cut,
     number_of,
     watched,
+    watched_key,
 )
 
 WINDOW_SECONDS = 900.0
@@ -107,7 +107,7 @@ class DriftWatch:
     ) -> None:
         self._rounds, self._releases, self._drift, self.read = rounds, releases, drift, read
         self._late, self._chance, self._now = late_seconds, chance, now
-        self._history, self._seen = DriftHistory(), 0
+        self._known, self._seen = DriftStanding(release="", watched=watched_key(drift)), 0
 
     def look(self) -> DriftResult:
         """Once. Raises OutOfReachError, UnreadableSamplesError, UserError, UnreachableError; what was written down stays."""
@@ -193,9 +193,12 @@ class DriftWatch:
         return service.stable
 
     def _standing(self, release: str) -> DriftStanding:
+        """What was read before of the same version is not reckoned again."""
         events = self._rounds.read()
-        self._history, self._seen = watched(events[self._seen :], self._history), len(events)
-        return self._history.of(release, self._drift)
+        if self._known.release != release:
+            self._known, self._seen = DriftStanding(release=release, watched=self._known.watched), 0
+        self._known, self._seen = watched(events[self._seen :], self._known), len(events)
+        return self._known
 
     def _write(self, kind: DriftEvent, standing: DriftStanding, body: dict[str, Any]) -> None:
         """Nothing where another loop has written meanwhile: whoever reads on finds what it wrote."""

@@ -1,7 +1,7 @@
 """What a look at watched numbers found, in plain words. Pure."""
 
 from headway.release.evaluation.lifelong import FALSE_ALARM
-from headway.release.evaluation.watched import CUTS, FEWEST
+from headway.release.evaluation.watched import CUTS, FEWEST, DriftTold
 from headway.release.evaluator.drift_watch import DriftLook, DriftResult
 from headway.release.messages import sentence
 
@@ -23,4 +23,16 @@ def said(result: DriftResult) -> str:
             seen = sum(each.seen for each in standing.numbers.values())
             return f"nothing drifted: {seen:,} numbers of {release}, evidence {standing.value:.3g} of {1 / FALSE_ALARM:.0f}."
         case DriftLook.DRIFTED:
-            return f"{sentence(standing.found)} A person decides: release another version, or `--anew` where this is usual now."
+            return f"{sentence(standing.found)} {_DECIDES}"
+
+
+_DECIDES = "That is no proof against the version; a person decides: release another one, or `headway drift --anew` where this is usual now."
+
+
+def told(standing: DriftTold) -> str:
+    """How a version stands, after some time."""
+    if standing.found:
+        return f"{sentence(standing.found)} {_DECIDES}"
+    if not standing.learned:
+        return "What is usual is being learned."
+    return f"Nothing drifted, by {standing.seen:,} numbers of users' requests and answers."

@@ -1,12 +1,19 @@
-"""What a version answered after its promotion, as a table of the page about its release. Pure."""
+"""What is known of a version since its promotion, on the page about its release. Pure."""
 
 from html import escape
 
 from headway.release.evaluation.standing import VersionStanding
-from headway.release.evaluator import words
+from headway.release.evaluator import drift_words, words
+from headway.release.evaluator.after_promotion import AfterPromotion
 
 
-def answers_table(standing: VersionStanding) -> str:
+def after_promotion(since: AfterPromotion) -> str:
+    """Its labelled answers, then what its users send and get."""
+    drift = f"<p>{escape(drift_words.told(since.drift))}</p>" if since.drift else ""
+    return (_answers(since.answers) if since.answers else "") + drift
+
+
+def _answers(standing: VersionStanding) -> str:
     """The whole set and each slice, and what follows from a loss."""
     rows = "".join(
         f"<tr><th>{escape(name)}</th><td>{stream.wrong:,} of {stream.asked:,}</td><td>{stream.accepted * 100:.3g} %</td>"

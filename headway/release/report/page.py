@@ -15,9 +15,9 @@ from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
-from headway.release.evaluation.standing import VersionStanding
+from headway.release.evaluator.after_promotion import AfterPromotion
 from headway.release.report import measured, plots
-from headway.release.report.answers import answers_table
+from headway.release.report.answers import after_promotion
 from headway.release.report.style import STYLE
 
 _SIGNALS: Mapping[str, str] = {
@@ -60,8 +60,8 @@ class ReportedRelease:
         return (event for event in self.events if event.kind == kind)
 
 
-def html(chain: str, environment: str, rollout: RolloutState, events: Sequence[Event], evaluated: VersionStanding | None = None) -> str:
-    """The page. `events` are the chain's; `evaluated`: how the release answered after its promotion, where it was asked."""
+def html(chain: str, environment: str, rollout: RolloutState, events: Sequence[Event], since: AfterPromotion | None = None) -> str:
+    """The page. `events` are the chain's; `since`: what is known of the release since its promotion."""
     reported = ReportedRelease(rollout=rollout, events=about(rollout, events))
     parts = [
         _head(chain, environment, reported),
@@ -71,7 +71,7 @@ def html(chain: str, environment: str, rollout: RolloutState, events: Sequence[E
         _section("Evidence", "".join(_signals(reported))),
         _section("What changed", _difference(rollout.body["difference"])),
         _section("What happened", _story(reported)),
-        _section("After the promotion", answers_table(evaluated)) if evaluated else "",
+        _section("After the promotion", after_promotion(since)) if since and since.known else "",
         _section("Who, what, on which numbers", _facts(chain, environment, reported)),
         _footer(chain, reported),
     ]

@@ -1,42 +1,30 @@
 """`headway drift`: one line or one object a look, its exit code, and whose samples it reads."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
 from headway.cli import drift as command_of_drift
-from headway.contract.model import Model
 from headway.contract.sampling import Sample
 from headway.environment.port import OutOfReachError
 from headway.environment.request_samples import UnreadableSamplesError
 from headway.problem import Exit, UserError
-from headway.release import notify
-from headway.release.evaluator.drift_watch import DriftWatch
+from headway.release.evaluator.drift_watch import DriftLook, DriftWatch
 from headway.release.service_place import ServicePlace
 from tests.drift_world import Users
-from tests.unit.release_kill import Shelf
-from tests.unit.release_world import CHAIN, Scene, quickly_baked
-
-PROJECT = Path(__file__).parents[3]
-Command = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def contract() -> Model:
-    return quickly_baked()
+from tests.unit.cli.conftest import PROJECT, Command
+from tests.unit.release_world import CHAIN, Scene
 
 
 @pytest.fixture
-def users(contract: Model, monkeypatch: pytest.MonkeyPatch) -> Users:
+def users(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Users:
     """A service in memory in place of every environment's."""
-    made = Users(Scene.of(Shelf(), contract, mirror=None, weights=["10%"]))
+    made = Users(scene)
 
     def watch_of(looking: Any, here: Any) -> DriftWatch:
         return made.watch()
@@ -46,21 +34,13 @@ def users(contract: Model, monkeypatch: pytest.MonkeyPatch) -> Users:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
-    app = typer.Typer()
-    app.command()(command_of_drift.drift)
-
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(app, [*words, "-e", "sandbox", "--project", str(PROJECT)])
-
-    return run
+def command(command_of: Callable[[Any], Command]) -> Command:
+    return command_of(command_of_drift.drift)
 
 
 def drifted(users: Users) -> None:
     """Requests became longer, and nobody has looked since."""
-    users.looks(1)
+    users.looks(2)
     onset = users.scene.world.clock.timestamp()
     users.words = lambda at: 200.0 if at > onset else 100.0
     users.scene.world.clock += timedelta(hours=2)
@@ -72,26 +52,15 @@ def test_a_look_is_told_in_one_line(users: Users, command: Command) -> None:
     assert answer.stdout == f"{CHAIN}: nothing drifted: 0 numbers of {users.scene.stable}, evidence 0.3 of 100.\n"
 
 
-def test_drift_ends_with_1_and_tells_whoever_is_to_be_told_once(users: Users, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
-
-    class Hook:
-        def __init__(self, url: str, chain: str) -> None:
-            pass
-
-        def post(self, document: Any, text: str) -> None:
-            told.append(text)
-
-        def close(self) -> str:
-            return ""
-
-    monkeypatch.setattr(notify, "Webhook", Hook)
+def test_drift_ends_with_1_and_tells_whoever_is_to_be_told_once(users: Users, command: Command, posted: list[dict[str, Any]]) -> None:
     drifted(users)
     words = (CHAIN, "--notify", "https://hook.example.com/x")
     answers = [command(*words), command(*words)]
     assert [answer.exit_code for answer in answers] == [Exit.REFUSED, Exit.REFUSED]
     assert "Words drifted: half of it lay below about " in answers[1].stdout
-    assert len(told) == 1
+    (message,) = posted
+    assert (message["service"], message["status"]) == (CHAIN, "drift proven")
+    assert "no proof against the version; a person decides" in message["text"]
 
 
 def test_for_programs_a_look_is_one_object(users: Users, command: Command) -> None:
@@ -157,3 +126,34 @@ def test_only_answers_of_the_serving_release_to_users_are_read(monkeypatch: pyte
     assert [sample.request_id for sample in watch.read("r1", 0.0, 1.0)] == ["a"]
     with pytest.raises(OutOfReachError, match="does not name r9"):
         watch.read("r9", 0.0, 1.0)
+
+
+def test_status_says_what_drifted_and_that_it_is_no_proof_against_the_version(stored: Scene, read: Command) -> None:
+    users = Users(stored)
+    drifted(users)
+    rows = " ".join(read("status").stdout.split())
+    assert re.search(r"drift Nothing drifted, by [\d,]+ numbers of users' requests and answers\. Last read", rows)
+    found = json.loads(read("status", "--output", "json").stdout)[CHAIN]["drift"]
+    assert (found["learned"], found["drift"]) == (True, None)
+    assert users.looks(0).look is DriftLook.DRIFTED
+    rows = " ".join(read("status").stdout.split())
+    assert "drift Words drifted: half of it lay below about " in rows
+    assert "That is no proof against the version; a person decides" in rows
+    assert json.loads(read("status", "--output", "json").stdout)[CHAIN]["drift"]["drift"].startswith("words drifted")
+
+
+def test_status_says_that_what_is_usual_is_learned_anew(stored: Scene, read: Command) -> None:
+    users = Users(stored)
+    drifted(users)
+    users.watch().anew("a new customer")
+    assert "drift What is usual is being learned." in " ".join(read("status").stdout.split())
+
+
+def test_the_report_of_a_release_shows_what_drifted_while_it_served(stored: Scene, read: Command) -> None:
+    assert "After the promotion" not in read("report").stdout
+    users = Users(stored)
+    drifted(users)
+    users.looks(0)
+    page = read("report").stdout
+    assert "After the promotion" in page
+    assert "Words drifted: half of it lay below about " in page

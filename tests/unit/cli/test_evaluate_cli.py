@@ -9,36 +9,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
-from headway.cli import evaluate, release
-from headway.contract.model import Model
+from headway.cli import evaluate
 from headway.environment.port import OutOfReachError
-from headway.ledger.store import FolderStore
 from headway.problem import Exit
-from headway.release import notify
 from headway.release.evaluator.evaluator import EvaluationLook, Evaluator, LookResult
 from headway.release.evaluator.serving import EvaluationPulse
 from headway.release.evaluator.words import said
 from headway.release.service_place import ServicePlace
 from tests.evaluation_world import Bench, evaluation
-from tests.unit.release_kill import Shelf
-from tests.unit.release_world import CHAIN, Scene, quickly_baked
-
-PROJECT = Path(__file__).parents[3]
-Command = Callable[..., Result]
-
-
-@pytest.fixture(scope="module")
-def contract() -> Model:
-    return quickly_baked()
+from tests.unit.cli.conftest import PROJECT, Command
+from tests.unit.release_world import CHAIN, Scene
 
 
 @pytest.fixture
-def bench(contract: Model, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A service in memory in place of every environment's."""
-    made = Bench(Scene.of(Shelf(), contract, mirror=None, weights=["10%"]), evaluation(on_loss="ask"))
+    made = Bench(scene, evaluation(on_loss="ask"))
 
     def evaluator(looking: Any, here: Any) -> Evaluator:
         return made.evaluator()
@@ -48,16 +35,8 @@ def bench(contract: Model, monkeypatch: pytest.MonkeyPatch) -> Bench:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
-    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
-    app = typer.Typer()
-    app.command()(evaluate.evaluate)
-
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(app, [*words, "-e", "sandbox", "--project", str(PROJECT)])
-
-    return run
+def command(command_of: Callable[[Any], Command]) -> Command:
+    return command_of(evaluate.evaluate)
 
 
 def lost(bench: Bench) -> None:
@@ -107,18 +86,12 @@ def test_one_of_several_that_does_not_answer_is_said_and_counts(bench: Bench, co
     assert "vision/embeddings: nobody answers" in answer.stderr
 
 
-def test_a_person_is_told_of_a_loss_by_webhook_once(bench: Bench, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    posted: list[bytes] = []
-
-    def post(_hook: Any, body: bytes) -> None:
-        posted.append(body)
-
-    monkeypatch.setattr(notify.Webhook, "_post", post)
+def test_a_person_is_told_of_a_loss_by_webhook_once(bench: Bench, command: Command, posted: list[dict[str, Any]]) -> None:
     bench.wrong[bench.scene.stable] = lambda _: 0.3
     while command(CHAIN, "--notify", "https://chat.example.com/x").exit_code == Exit.OK:
         bench.scene.world.clock += timedelta(minutes=10)
     command(CHAIN, "--notify", "https://chat.example.com/x")
-    (message,) = map(json.loads, posted)
+    (message,) = posted
     assert message["service"] == CHAIN
     assert message["status"] == "loss proven"
     assert "a person decides" in message["text"]
@@ -214,57 +187,40 @@ def test_a_replica_that_is_simulated_is_never_asked(monkeypatch: pytest.MonkeyPa
         here.ask_labelled("r1", evaluation(), None, [1], None)
 
 
-@pytest.fixture
-def read(bench: Bench, contract: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> tuple[Bench, Command]:
-    """The same, with its ledger in a folder, as commands read it."""
-    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "state"))
-    monkeypatch.setenv("HEADWAY_SANDBOX_LEDGER", (tmp_path / "ledger").as_uri())
-    monkeypatch.setenv("COLUMNS", "200")
-    stored = Bench(Scene.of(FolderStore(tmp_path / "ledger"), contract, mirror=None, weights=["10%"]), evaluation(on_loss="ask"))
-    stored.scene.run()
-
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(release.app, [*words, CHAIN, "--project", str(PROJECT)])
-
-    return stored, run
+def shown_loss(stored: Scene) -> None:
+    asked = Bench(stored, evaluation(on_loss="ask"))
+    asked.wrong[stored.release] = lambda _: 0.3
+    while asked.evaluator().look().look is not EvaluationLook.LOST:
+        stored.world.clock += timedelta(minutes=10)
 
 
-def shown_loss(stored: Bench) -> None:
-    stored.wrong[stored.scene.release] = lambda _: 0.3
-    while stored.evaluator().look().look is not EvaluationLook.LOST:
-        stored.scene.world.clock += timedelta(minutes=10)
-
-
-def test_status_says_how_what_serves_answers_and_that_a_person_decides(read: tuple[Bench, Command]) -> None:
-    stored, command = read
+def test_status_says_how_what_serves_answers_and_that_a_person_decides(stored: Scene, read: Command) -> None:
     shown_loss(stored)
-    said_of_it = " ".join(command("status").stdout.split())
+    said_of_it = " ".join(read("status").stdout.split())
     assert "labelled answers were wrong, 3 % may be" in said_of_it
     assert "no version" not in said_of_it
     assert "its contract has a person decide" in said_of_it
     assert re.search(r" ago\. \d+ of", said_of_it)
-    found = json.loads(command("status", "--output", "json").stdout)[CHAIN]["evaluation"]
+    found = json.loads(read("status", "--output", "json").stdout)[CHAIN]["evaluation"]
     assert found["loss"]["to"] is None
     assert found["evidence"] >= 100
 
 
-def test_the_report_of_a_release_shows_what_it_answered_afterwards(read: tuple[Bench, Command]) -> None:
-    stored, command = read
-    assert "After the promotion" not in command("report").stdout
+def test_the_report_of_a_release_shows_what_it_answered_afterwards(stored: Scene, read: Command) -> None:
+    assert "After the promotion" not in read("report").stdout
     shown_loss(stored)
-    page = command("report").stdout
+    page = read("report").stdout
     assert "After the promotion" in page
     assert "its contract has a person decide" in page
     assert "<th>night</th>" in page
 
 
-def test_a_chain_of_evaluations_that_was_altered_is_found_by_verify(read: tuple[Bench, Command], tmp_path: Path) -> None:
-    stored, command = read
+def test_a_chain_of_evaluations_that_was_altered_is_found_by_verify(stored: Scene, read: Command, tmp_path: Path) -> None:
     shown_loss(stored)
-    assert "evaluations" not in command("verify").stdout
+    assert "evaluations" not in read("verify").stdout
     event = tmp_path / "ledger" / CHAIN / "evaluation" / "events" / "00000001.json"
     event.chmod(0o644)
     event.write_bytes(event.read_bytes().replace(b'"silent":0', b'"silent":1'))
-    answer = command("verify")
+    answer = read("verify")
     assert answer.exit_code == Exit.REFUSED
     assert "evaluations: " in answer.stdout

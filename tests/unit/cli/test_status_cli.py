@@ -240,8 +240,9 @@ def test_a_service_whose_ledger_was_written_anew_is_shown_with_what_to_do(comman
     assert (doubt["chain"], doubt["remedy"][:19]) == ("vision/defects", "Find out who could ")
 
 
-def test_doubt_about_the_evaluations_hides_no_release(command: Command) -> None:
-    contradicts("vision/defects/evaluation")
+@pytest.mark.parametrize("beside", ["evaluation", "drift"])
+def test_doubt_about_what_followed_a_promotion_hides_no_release(command: Command, beside: str) -> None:
+    contradicts(f"vision/defects/{beside}")
     found = json.loads(command("vision/defects", "-o", "json").stdout)
-    assert [each["chain"] for each in found["doubts"]] == ["vision/defects/evaluation"]
+    assert [each["chain"] for each in found["doubts"]] == [f"vision/defects/{beside}"]
     assert "release none yet" in words(command("vision/defects"))
