@@ -25,9 +25,12 @@ ROOMS = {
     "guard and planner": Room(
         ("headway/release/guard.py", "headway/release/plan.py", "headway/release/driver/rollout_state.py"),
         (
-            "tests/unit/release/driver",
-            "tests/unit/release/report",
             "tests/components/platform/test_release_guard.py",
+            "tests/unit/release/report",
+            *(
+                f"tests/unit/release/driver/test_{name}.py"
+                for name in ("rollout_state", "live_service", "deployed_service", "release_watched")
+            ),
             *(f"tests/unit/release/test_release_{name}.py" for name in ("plan", "adversary", "accept", "bind", "experiment", "strangers")),
         ),
     ),

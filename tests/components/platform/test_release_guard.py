@@ -5,7 +5,7 @@ command allows.
 import json
 import shlex
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, cast
 
@@ -82,6 +82,35 @@ def test_the_guard_may_do_all_that_it_does_and_touch_no_other_lease() -> None:
 
 def test_the_guard_renews_the_lease_without_which_no_release_begins() -> None:
     assert allowed("patch", "coordination.k8s.io", "leases", RELEASE_GUARD_LEASE)
+
+
+def test_what_the_guard_writes_is_a_lease_that_says_who_guards() -> None:
+    class Server(Recorder):
+        def request(self, method: str, path: str, query: Mapping[str, str], body: Any, content_type: str) -> None:
+            if "/leases/" in path:
+                self.said = (method, path, query, content_type, body)
+
+        def each(self, path: str, **_: Any) -> Iterator[dict[str, Any]]:
+            yield from ()
+
+        def get(self, path: str) -> dict[str, Any]:
+            assert path == self.said[1]
+            return self.said[-1]
+
+    api: Any = Server()
+    assert guard.ReleaseGuard(api, "vision", "me", lambda: NOW, lambda: 0.0).look() == guard.GuardLook((), ())
+    path = "/apis/coordination.k8s.io/v1/namespaces/vision/leases/headway-release-guard"
+    # Server-side apply takes a lease over from whoever wrote it by hand.
+    assert api.said[:4] == ("PATCH", path, {"fieldManager": "headway-release", "force": "true"}, "application/apply-patch+yaml")
+    lease = api.said[4]
+    assert (lease["apiVersion"], lease["kind"], lease["metadata"]) == (
+        "coordination.k8s.io/v1",
+        "Lease",
+        {"name": "headway-release-guard", "namespace": "vision"},
+    )
+    assert lease["spec"] == {"holderIdentity": "me", "leaseDurationSeconds": 60, "renewTime": "2026-11-21T12:00:00.000000Z"}
+    assert guard.guarded(api, "vision", NOW + timedelta(seconds=59)) == "me"
+    assert guard.guarded(api, "vision", NOW + timedelta(seconds=60)) is None
 
 
 def test_one_tenant_that_cannot_be_looked_at_leaves_no_other_unguarded() -> None:

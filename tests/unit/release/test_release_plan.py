@@ -1,5 +1,7 @@
 """The plan of a release: steps, replicas and where their GPUs come from."""
 
+import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from headway.contract.rollout import Rollout, Surge
 from headway.contract.units import Share
 from headway.problem import Exit, UserError
-from headway.release.plan import PoolCapacity, RolloutPlan, StepKind, plan
+from headway.release.plan import Fleet, PoolCapacity, RolloutPlan, StepKind, plan, together
 
 AMPLE = PoolCapacity(replicas=4, free=20)
 SPLIT = {"share": "20%", "duration": "7d", "user_claim": "sub", "experiment": "tone"}
@@ -127,6 +129,99 @@ def test_times_are_those_of_the_contract():
     assert times[StepKind.MIRROR] == ("0s", "20m")
     assert times[StepKind.WEIGHT] == ("7m", "21m")
     assert times[StepKind.BAKE] == ("2h", "2h")
+
+
+def told(made: RolloutPlan) -> list[tuple[str, str, str, tuple[int, int, int], str, str, bool]]:
+    return [
+        (
+            s.kind.value,
+            str(s.weight),
+            str(s.mirror),
+            (s.fleet.stable, s.fleet.baseline, s.fleet.canary),
+            str(s.at_least),
+            str(s.at_most),
+            s.gated,
+        )
+        for s in made.steps
+    ]
+
+
+def test_a_plan_says_of_each_step_how_much_how_long_and_who_passes_it():
+    rollout = policy(mirror={"share": "60%", "timeout": "20m"}, weights=["50%"], step_at_least="7m", step_at_most="21m", bake="2h")
+    assert told(plan(rollout, AMPLE)) == [
+        ("dark", "0%", "0%", (4, 0, 1), "0s", "30m", False),
+        ("warm", "0%", "0%", (4, 0, 1), "0s", "15m", False),
+        ("synthetic", "0%", "0%", (4, 0, 1), "0s", "15m", True),
+        ("golden", "0%", "0%", (4, 0, 1), "0s", "15m", True),
+        ("mirror", "0%", "60%", (4, 0, 3), "0s", "20m", True),
+        ("weight", "50%", "0%", (4, 2, 2), "7m", "21m", True),
+        ("bake", "95%", "0%", (4, 0, 4), "2h", "2h", True),
+        ("retire", "100%", "0%", (0, 0, 4), "0s", "30m", False),
+    ]
+
+
+def test_without_room_the_old_version_gives_its_replicas_to_the_new_one():
+    made = plan(policy(weights=["25%", "50%"], surge="no_surge", baseline_arm=False, bake="2h"), PoolCapacity(replicas=4, free=0))
+    assert [(kind, weight, fleet) for kind, weight, _, fleet, *_ in told(made)][4:] == [
+        ("weight", "25%", (3, 0, 1)),
+        ("weight", "50%", (2, 0, 2)),
+        ("bake", "100%", (0, 0, 4)),
+        ("retire", "100%", (0, 0, 4)),
+    ]
+
+
+def test_two_versions_that_divide_users_grow_to_their_shares_of_the_most_replicas():
+    rollout = policy("ab", split=SPLIT)
+    (split,) = [s for s in plan(rollout, AMPLE, most=10).steps if s.kind is StepKind.SPLIT]
+    assert (str(split.weight), str(split.at_least), str(split.at_most), split.fleet) == ("20%", "7d", "7d", (4, 0, 1))
+    assert split.scales_to == (9, 0, 2), "two of ten, and the old one what a new one that does not scale would leave"
+    assert together(Fleet(4, 0, 1), Share.percent(20), most=4) == (4, 0, 1)
+    assert all(s.scales_to is None for s in plan(rollout, AMPLE).steps)
+    alone = plan(policy("ab", split=SPLIT, surge="no_surge"), PoolCapacity(replicas=4, free=0), most=10)
+    assert all(s.scales_to is None for s in alone.steps)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        plan(policy(mirror={"share": "60%"}), AMPLE),
+        plan(policy("ab", split=SPLIT), AMPLE, most=10),
+        plan(policy("rolling"), PoolCapacity(replicas=4, free=0)),
+    ],
+    ids=["canary", "ab", "rolling"],
+)
+def test_a_plan_is_read_from_the_ledger_as_it_was_written(made):
+    assert RolloutPlan.read(json.loads(json.dumps(made.document()))) == made
+
+
+def test_what_the_policy_cannot_have_is_noted():
+    short = plan(policy(weights=["90%"]), PoolCapacity(replicas=4, free=2, warm=2))
+    assert short.notes == (
+        "There is no room for a baseline arm. The new version is compared with the whole stable version, which is of another size and age.",
+        "Warm capacity is borrowed. A burst meanwhile waits for nodes.",
+    )
+    assert plan(policy(weights=["25%"]), AMPLE).notes == ()
+    assert plan(policy("blue_green", held_back="0%", surge="no_surge"), PoolCapacity(replicas=4, free=0)).notes == (
+        "There is no room for both versions. The old one shrinks as the new one grows; while baking, a rollback has to start it again.",
+    )
+    assert plan(policy("rolling", held_back="0%"), AMPLE).notes == ()
+
+
+def test_an_arm_for_which_no_object_may_be_made_is_left_out_or_refused():
+    assert plan(policy(), replace(AMPLE, arms=2)).baseline_arm and not plan(policy(), replace(AMPLE, arms=1)).baseline_arm
+    with pytest.raises(UserError) as refused:
+        plan(policy(), replace(AMPLE, arms=0, limits=("quota of vision", "two nodes")))
+    assert "; no object of a further version may be made (quota of vision; two nodes)." in str(refused.value)
+
+
+def test_room_is_recorded_in_numbers_and_words():
+    assert PoolCapacity(replicas=4, free=2, warm=1, limits=("two nodes",)).document() == {
+        "replicas": 4,
+        "free": 2,
+        "warm": 1,
+        "arms": 2,
+        "limits": ["two nodes"],
+    }
 
 
 @given(
