@@ -12,7 +12,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check check-all lint types arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz mutants soak bench bench-drift bench-release bench-traffic lock clean
+.PHONY: help up down status reset check check-all lint types arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic lock clean
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -101,6 +101,9 @@ soak: .venv/.ready-dev .venv-servers/.ready  ## simulated days on the sandbox's 
 
 mutants: .venv/.ready-dev .venv-mutants/.ready  ## change the rooms that decide in one place at a time, and count what their tests notice (MUTANTS=200 a room; hours)
 	@PYTHONPATH=$(CURDIR)/.venv-mutants $(BIN)/python -m tests.mutation
+
+weaken: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready servers  ## open each wall of docs/security.md on purpose; the tests that the page names must fail (WALLS=part of a row; hours)
+	@$(BIN)/python -m tests.mutation.walls
 
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks

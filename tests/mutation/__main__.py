@@ -7,38 +7,26 @@ MUTANTS_AT_ONCE how many are tried at a time. What survived is written with its 
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
 
+from tests.mutation.copying import CHECKOUT, copied, say
 from tests.mutation.rooms import ROOMS, Room, changes_words_only, drawn
 
 COUNT = int(os.environ.get("MUTANTS", "200"))
 SEED = int(os.environ.get("MUTANTS_SEED", "1"))
 AT_ONCE = os.environ.get("MUTANTS_AT_ONCE", "2")
-CHECKOUT = Path(__file__).resolve().parents[2]
 _NOTICED = {1, 3, -24, 24, 36, 152, 255}
 """Exit codes of mutmut 3.8: tests failed (1, 3), or ran too long. The others: survived (0), no test reaches the function (33)."""
 _SOURCES = ["headway", "components", "policies", "stacks", "sandbox", "benchmarks"]
 
 
-def say(text: str) -> None:
-    sys.stdout.write(text + "\n")
-    sys.stdout.flush()
-
-
 def prepared(name: str, room: Room) -> Path:
     """A copy of the checkout's files whose configuration names the room."""
     place = CHECKOUT / ".mutants" / name.replace(" ", "-")
-    shutil.rmtree(place, ignore_errors=True)
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=CHECKOUT, capture_output=True, text=True, check=True).stdout
-    files = [each for each in listed.split("\0") if each and (CHECKOUT / each).is_file()]
-    for each in files:
-        target = place / each
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(CHECKOUT / each, target)
+    files = copied(place)
     beside = sorted({each.split("/")[0] for each in files} - {*_SOURCES, "tests", "pyproject.toml"})
     settings = {
         "source_paths": _SOURCES,

@@ -76,15 +76,25 @@ def bucket() -> Iterator[Bucket]:
 
 
 def fetch(
-    bucket: Bucket, tmp_path: Path, files: dict[str, bytes], places: list[dict[str, str]] | None = None, **environment: str
+    bucket: Bucket,
+    tmp_path: Path,
+    files: dict[str, bytes],
+    places: list[dict[str, str]] | None = None,
+    node: dict[str, str] | None = None,
+    **environment: str,
 ) -> subprocess.CompletedProcess[str]:
     """Run the fetcher for an artifact whose contract lists `files` with these contents."""
     rows = [{"path": path, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data)} for path, data in files.items()]
     config = tmp_path / "fetch.json"
     target = str(tmp_path / "cache")
-    config.write_text(
-        json.dumps({"region": "us-west-2", "uri": "s3://models/vision/resnet/", "files": rows, "target": target, "places": places or []})
-    )
+    said: dict[str, Any] = {
+        "region": "us-west-2",
+        "uri": "s3://models/vision/resnet/",
+        "files": rows,
+        "target": target,
+        "places": places or [],
+    }
+    config.write_text(json.dumps({**said, "node": node} if node else said))
     keys = {"AWS_ACCESS_KEY_ID": KEYS.access_key, "AWS_SECRET_ACCESS_KEY": KEYS.secret_key, "AWS_SESSION_TOKEN": str(KEYS.token)}
     return subprocess.run(
         [sys.executable, "-I", "-c", UNHURRIED, str(SCRIPT), str(config)],
@@ -117,6 +127,23 @@ def test_one_flipped_byte_is_refused_and_leaves_nothing_a_server_could_load(buck
     assert "the contract states" in done.stderr
     assert "Traceback" not in done.stderr
     assert list((tmp_path / "cache" / "1").iterdir()) == []
+
+
+@pytest.mark.parametrize("lie", [b"W" + b"eights" * 1000, b"weights", b"weights" * 2000], ids=["altered", "short", "long"])
+def test_what_the_nodes_store_says_is_proven_like_everything_else(bucket: Bucket, tmp_path: Path, lie: bytes) -> None:
+    data = b"w" + b"eights" * 1000
+    bucket.objects[KEY] = data
+    (token := tmp_path / "token").write_text("token")
+
+    class Lying(Handler):
+        def do_GET(self) -> None:
+            self.reply(200, lie)
+
+    with served(Lying) as address:
+        done = fetch(bucket, tmp_path, {MODEL: data}, node={"url": address, "token": str(token)})
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "cache" / MODEL).read_bytes() == data
+    assert "the node's store is not asked again" in done.stdout
 
 
 def test_a_restart_verifies_what_it_finds_and_asks_for_nothing_again(bucket: Bucket, tmp_path: Path) -> None:

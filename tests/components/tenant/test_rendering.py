@@ -121,7 +121,8 @@ def test_a_tenants_pods_reach_no_private_address_but_the_identity_agent() -> Non
     egress = dict(isolation.network_policies("vision", SURROUNDINGS))["egress"]["spec"]["egress"]
     blocks = [peer["ipBlock"] for rule in egress for peer in rule["to"] if "ipBlock" in peer]
     assert blocks == [{"cidr": "169.254.170.23/32"}, {"cidr": "0.0.0.0/0", "except": list(isolation.PRIVATE_RANGES)}]
-    assert {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"} <= set(isolation.PRIVATE_RANGES)
+    private, of_pods, link_local = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16"}, "100.64.0.0/10", "169.254.0.0/16"
+    assert set(isolation.PRIVATE_RANGES) == {*private, of_pods, link_local}
 
 
 def test_the_gateway_refuses_callers_without_a_token_of_the_tenant() -> None:

@@ -56,6 +56,7 @@ def test_what_is_no_configuration_names_nothing(said: Any) -> None:
 
 GOOD = '{"uri":"s3://m/vision/","files":[{"path":"x","sha256":"HASH","size":1}]}'.replace("HASH", "a" * 64)
 ODD = {
+    "no size": GOOD.replace(',"size":1', ""),
     "a size beyond every number": GOOD.replace(":1}", ":1e999}"),
     "a size that is not whole": GOOD.replace(":1}", ":1.5}"),
     "a size that is yes": GOOD.replace(":1}", ":true}"),
@@ -121,6 +122,8 @@ def test_a_file_is_handed_to_the_tenant_that_names_it_and_to_no_other(tmp_path: 
     assert found.want([mine]) == ()
     assert read(found, mine) == b"weights"
     assert found.open("assist", mine.sha256) is None
+    found.want([])
+    assert found.open(mine.tenant, mine.sha256) is None, "whom its releases name it to no more"
 
 
 @pytest.mark.parametrize("data", [b"weighty", b"weight", b"weights!", b""])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway.contract.reading.document import LARGEST_DOCUMENT, Place, read
+from headway.contract.reading.document import DEEPEST, LARGEST_DOCUMENT, MOST_NODES, Place, read
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,8 @@ from headway.contract.reading.document import LARGEST_DOCUMENT, Place, read
         (b"a: 9223372036854775808\n", "document-finite-number", 1, 4),
         (b"a: " + b"9" * 100_000, "document-finite-number", 1, 4),
         (b"x" * (LARGEST_DOCUMENT + 1), "document-size", 0, 0),
+        (b"[" * (DEEPEST + 2), "document-depth", 1, DEEPEST + 2),
+        (b"[" + b"1," * MOST_NODES, "document-size", 1, 2 * MOST_NODES),
     ],
 )
 def test_what_no_contract_needs_is_refused_with_its_place(text: bytes, rule: str, line: int, column: int) -> None:

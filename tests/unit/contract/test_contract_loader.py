@@ -94,11 +94,12 @@ THEIR_KEYS = changed(ASSIST, {"issuers/0/issuer": VISION["issuers"][0]["issuer"]
 
 
 def test_tenants_that_state_different_keys_for_one_issuer_are_both_refused(load: Callable[..., CheckResult]) -> None:
-    found = [f for f in load({**SAMPLES, "assist/tenant": THEIR_KEYS}).findings if f.rule == "issuer-has-one-set-of-keys"]
-    assert [(f.file, f.dotted) for f in found] == [
-        ("assist/tenant.yaml", "issuers[0].jwks_uri"),
-        ("vision/tenant.yaml", "issuers[0].jwks_uri"),
-    ]
+    for theirs in (THEIR_KEYS, {**THEIR_KEYS, "issuers": [*THEIR_KEYS["issuers"], ASSIST["issuers"][0]]}):
+        found = [f for f in load({**SAMPLES, "assist/tenant": theirs}).findings if f.rule == "issuer-has-one-set-of-keys"]
+        assert [(f.file, f.dotted) for f in found] == [
+            ("assist/tenant.yaml", "issuers[0].jwks_uri"),
+            ("vision/tenant.yaml", "issuers[0].jwks_uri"),
+        ]
     shared = changed(THEIR_KEYS, {"issuers/0/jwks_uri": VISION["issuers"][0]["jwks_uri"]})
     assert load({**SAMPLES, "assist/tenant": shared}).ok
 

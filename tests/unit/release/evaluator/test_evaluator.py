@@ -228,10 +228,14 @@ def test_nobody_goes_back_to_a_version_that_never_served(bench: Bench):
 def test_rounds_that_were_cut_off_are_believed_by_nobody_until_accepted(bench: Bench):
     bench.scene.witness = Onlooker()
     rounds(bench, 3)
+    watching = bench.evaluator()
+    assert watching.look().look is EvaluationLook.WAITING
     assert isinstance(bench.scene.store, Shelf)
     del bench.scene.store.objects[key(f"{CHAIN}/evaluation", 3)]
     with pytest.raises(UserError, match=f"`headway release accept {CHAIN}/evaluation -e sandbox --reason WHY`"):
         bench.evaluator().look()
+    with pytest.raises(UserError, match="it was read before, and now it is gone"):
+        watching.look()
     assert len(bench.asked) == 3
     assert bench.rounds().accept("restored")
     assert rounds(bench, 1).look is EvaluationLook.ASKED
