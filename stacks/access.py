@@ -40,7 +40,8 @@ def build(settings: AccessLayerSettings) -> None:
         default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, ACCESS)),
     )
     found = duties(settings.environment, account, settings.access, settings.workload_identity, disposable=settings.storage.disposable)
-    args = AccessArgs(entrants=found, issuer=settings.access.issuer, audience=settings.access.audience)
+    access = settings.access
+    args = AccessArgs(entrants=found, issuer=access.issuer, known=access.issuer_known, audience=access.audience)
     Access("access", args, pulumi.ResourceOptions(provider=provider))
     pulumi.export("roles", {f"{duty.layer}/{duty.role}": duty.role_arn for duty in found})
 

@@ -39,6 +39,10 @@ class AccessSettings(Part):
     """Where Pulumi keeps state; each layer's lies below `<environment>/<layer>/`."""
     issuer: Annotated[str, Field(pattern=r"^https://[^\s?#]+[^/\s?#]$", max_length=255)] | None
     """Who signs the CI's tokens: `https://token.actions.githubusercontent.com` or your GitLab; None without CI."""
+    issuer_known: bool = False
+    """Whether the account has a provider of this issuer already, another environment's or your own: IAM takes one of an
+    address. It must list `audience`, and is not touched.
+    """
     audience: Annotated[str, Field(min_length=1, max_length=255)] = AUDIENCE
     """`aud` of these tokens."""
     cluster: WhoMay

@@ -24,10 +24,11 @@ class Entrants:
 
 @dataclass(frozen=True, kw_only=True)
 class AccessArgs:
-    """`entrants` by duty; `issuer` is the CI's address, None without CI."""
+    """`entrants` by duty; `issuer` is the CI's address, None without CI, and `known` where the account has its provider."""
 
     entrants: Mapping[Duty, Entrants]
     issuer: str | None
+    known: bool
     audience: str
 
 
@@ -41,7 +42,7 @@ class Access(pulumi.ComponentResource):
         self._policy(first, WORKLOADS, workloads_boundary(first))
         boundary = self._policy(first, PEOPLE, people_boundary(first))
         issuers: list[pulumi.Resource] = []
-        if args.issuer:
+        if args.issuer and not args.known:
             issuers.append(aws.iam.OpenIdConnectProvider(f"{name}-ci", url=args.issuer, client_id_lists=[args.audience], opts=self._child))
         for duty, entrants in sorted(args.entrants.items(), key=lambda item: item[0].name):
             self._role(duty, entrants, boundary, issuers)

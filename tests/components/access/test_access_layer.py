@@ -80,6 +80,22 @@ def test_every_role_of_people_passes_the_endpoints_of_the_network() -> None:
         assert all(any(fnmatchcase(role, pattern) for pattern in named) for role in roles), endpoint.name
 
 
+@pytest.mark.parametrize("known", [False, True])
+def test_an_account_that_knows_the_issuer_is_given_no_second_provider_of_it(tmp_path: Path, known: bool) -> None:
+    """IAM refuses one: EntityAlreadyExists (IAM API reference, CreateOpenIDConnectProvider). Pipelines are trusted by it all the same."""
+    for name in ("access", "cluster"):
+        content = yaml.safe_load((PROJECT / "stacks" / f"Pulumi.prod-{name}.yaml").read_text(encoding="utf-8"))
+        if name == "access":
+            content["config"]["headway:access"]["issuer_known"] = known
+        (tmp_path / f"Pulumi.prod-{name}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    settings = load("prod-access", config_of("prod-access", tmp_path), tmp_path)
+    assert isinstance(settings, AccessLayerSettings)
+    found = record(lambda: build(settings))
+    assert len(found.of_type("aws:iam/openIdConnectProvider:OpenIdConnectProvider")) == (0 if known else 1)
+    trusts = {r.inputs["name"]: r.inputs["assumeRolePolicy"] for r in found.of_type(ROLE)}
+    assert trusts == {r.inputs["name"]: r.inputs["assumeRolePolicy"] for r in ACCESS.of_type(ROLE)}
+
+
 @pytest.mark.parametrize("disposable", [False, True])
 def test_only_a_disposable_environments_deployer_empties_its_buckets(tmp_path: Path, disposable: bool) -> None:
     for name in ("access", "cluster"):
