@@ -55,9 +55,18 @@ asked in it.
 """
 
 TOKENS = f"""
-local function last(text, pattern)
-  local found = nil
-  for number in text:gmatch(pattern) do found = number end
+local function usage(text)
+  local number, past
+  for _, name in ipairs({{"completion_tokens", "output_tokens"}}) do
+    for found, after in text:gmatch('"' .. name .. '":%s*(%d+)()') do
+      if after > (past or 0) then number, past = tonumber(found), after end
+    end
+  end
+  return number, past
+end
+
+local function events(text)
+  local _, found = text:gsub("data: {{", "")
   return found
 end
 
@@ -65,18 +74,19 @@ function envoy_on_response(handle)
   local kind = handle:headers():get("content-type") or ""
   local streamed = kind:find("text/event-stream", 1, true)
   if not (streamed or kind:find("application/json", 1, true)) then return end
-  local rest, events, said = "", 0, nil
+  local rest, said, since = "", 0, 0
   for chunk in handle:bodyChunks() do
     local length = chunk:length()
     if length > 0 then
       local text = rest .. chunk:getBytes(0, length)
-      said = last(text, '"completion_tokens":%s*(%d+)') or said
-      if streamed then
-        for _ in text:gmatch("data: {{") do events = events + 1 end
-        for _ in rest:gmatch("data: {{") do events = events - 1 end
+      local number, past = usage(text)
+      if number then
+        said, since = number, events(text:sub(past))
+      else
+        since = since + events(text) - events(rest)
       end
       rest = text:sub(-64)
-      local spent = tonumber(said) or events
+      local spent = said + (streamed and since or 0)
       if spent > 0 then handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "generated", spent) end
     end
   end
@@ -84,9 +94,10 @@ end
 """
 """Counts while the answer passes, and holds none of it back.
 
-Servers of the OpenAI API say `usage.completion_tokens` at the end of an answer; of a stream that is left before,
-each event is one token at least. A number inside a generated text does not match: there its quotation marks are
-escaped.
+Servers of the OpenAI API say `usage.completion_tokens` at the end of an answer, or `usage.output_tokens` (responses,
+messages). Each event of a stream is one token at least: what comes after the last usage counts so, for a stream may be
+left before its end, and its first events may repeat whatever its caller wrote. A number inside a generated text does
+not match: there its quotation marks are escaped.
 """
 
 BUCKET = f"""

@@ -41,23 +41,37 @@ ADMIN_PATHS = (
     "/inference.GRPCInferenceService/TraceSetting",
     "/v1/load_lora_adapter",
     "/v1/unload_lora_adapter",
+    "/abort_requests",
     "/collective_rpc",
+    "/fault_tolerance/*",
+    "/finish_weight_update",
+    "/init_weight_transfer_engine",
+    "/metrics",
     "/pause",
+    "/reset_encoder_cache",
     "/reset_mm_cache",
     "/reset_prefix_cache",
+    "/resume",
     "/scale_elastic_ep",
+    "/server_info",
     "/sleep",
+    "/start_draft_weight_update",
     "/start_profile",
+    "/start_weight_update",
     "/stop_profile",
+    "/update_weight*",
     "/wake_up",
+    "/weight_checker",
 )
-"""What changes a server instead of asking it, by HTTP and by gRPC. Nobody may call these from outside the pod.
+"""What changes a server instead of asking it, by HTTP and by gRPC, and what tells of everybody's requests. Nobody may
+call these from outside the pod; scrapers read another port, past the mesh.
 
-Sources: Triton's grpc_service.proto and http_server.cc; vLLM's documentation, "Security".
+Sources: Triton's grpc_service.proto and http_server.cc; vLLM's documentation, "Security", and its routers
+(vllm/entrypoints/serve).
 """
-UNSERVED_PATHS = ("/inference.GRPCInferenceService/ModelStreamInfer",)
-"""What would hang: each replica's proxy holds a request until it knows its size, and this one ends only when its
-caller wants no more.
+UNSERVED_PATHS = ("/inference.GRPCInferenceService/ModelStreamInfer", "/inference/*")
+"""What would hang: each replica's proxy holds a request until it knows its size, and the first one ends only when its
+caller wants no more. What would cost its tenant nothing: vLLM generates there and does not say how many tokens.
 """
 
 

@@ -25,16 +25,23 @@ UNKNOWN = f"shadow.{TENANT.name}.{SURROUNDINGS.hosts[0]}"
 
 
 class Model(Handler):
-    """Answers with as many tokens as it is asked for, in one piece or event by event; says the usage unless told not to."""
+    """Answers with as many tokens as it is asked for, in one piece or event by event; says the usage unless told not to.
+
+    `counted` is the API's word for them; what is asked as `tools` is said back before anything else.
+    """
 
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         asked = json.loads(self.body())
-        usage = {"usage": {"prompt_tokens": 900, "completion_tokens": asked["tokens"]}} if asked.get("usage", True) else {}
+        said = {"usage": {"prompt_tokens": 900, asked.get("counted", "completion_tokens"): asked["tokens"]}}
+        usage = said if asked.get("usage", True) else {}
         with suppress(OSError):
             if asked.get("stream"):
-                self._stream([{"choices": [{"delta": {"content": "a"}}]}] * asked["tokens"] + [{"choices": [], **usage}] * bool(usage))
+                echo = [{"tools": asked["tools"]}] if "tools" in asked else []
+                self._stream(
+                    echo + [{"choices": [{"delta": {"content": "a"}}]}] * asked["tokens"] + [{"choices": [], **usage}] * bool(usage)
+                )
             else:
                 self.reply(200, {"choices": [{"text": asked.get("text", "")}], **usage}, content_type="application/json")
 

@@ -358,3 +358,24 @@ def test_no_spelling_of_a_path_reaches_a_servers_administration(gateway: Gateway
     before = gateway.reached(tenant)
     assert gateway.say("", host=host, target=spelling(ADMINISTRATION[tenant]), token=gateway.token(tenant)) in {*REFUSED, 307}
     assert gateway.reached(tenant) == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        # vLLM's page "Security", its operational and development endpoints, and their routers (vllm/entrypoints/serve).
+        *("/abort_requests", "/collective_rpc", "/fault_tolerance/apply", "/finish_weight_update", "/init_weight_transfer_engine"),
+        *("/pause", "/reset_encoder_cache", "/reset_mm_cache", "/reset_prefix_cache", "/resume", "/scale_elastic_ep", "/server_info"),
+        *("/sleep", "/start_draft_weight_update", "/start_profile", "/start_weight_update", "/stop_profile", "/update_weight_version"),
+        *("/update_weights", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/wake_up", "/weight_checker"),
+        # It generates, and says nowhere how many tokens.
+        "/inference/v1/generate",
+        # Of everybody's requests.
+        "/metrics",
+    ],
+)
+def test_no_caller_steers_a_language_server_or_reads_its_figures(gateway: Gateway, path: str) -> None:
+    before = gateway.reached(OWN)
+    for method in ("POST", "GET"):
+        assert gateway.say("", target=path, token=gateway.token(OWN), method=method) == 403
+    assert gateway.reached(OWN) == before

@@ -95,7 +95,7 @@ class Limiter:
     def question(self, limit: str, adds: int | None) -> Question:
         """Wait for a question about `limit` that adds this much."""
         while True:
-            found = self.asked.get(timeout=30)
+            found = self.asked.get(timeout=5)
             if ("limit", limit) in found.entries and found.adds == adds:
                 return found
 
@@ -178,6 +178,20 @@ def test_before_an_answer_the_tokens_spent_are_read_and_none_are_added(gateway: 
 def test_a_stream_that_does_not_say_its_usage_is_charged_its_events(gateway: Gateway) -> None:
     gateway.ask(tokens=9, stream=True, usage=False)
     gateway.limiter.question("tokens", 9)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+def test_an_api_that_calls_its_tokens_output_is_charged_too(gateway: Gateway, streamed: bool) -> None:
+    """`/v1/responses` and `/v1/messages` of vLLM (OpenAI's ResponseUsage, Anthropic's Usage)."""
+    gateway.ask(tokens=23, stream=streamed, counted="output_tokens", text='"output_tokens": 1')
+    gateway.limiter.question("tokens", 23)
+
+
+@pytest.mark.parametrize("name", ["completion_tokens", "output_tokens"])
+def test_a_number_that_a_caller_has_repeated_to_it_hides_no_tokens(gateway: Gateway, name: str) -> None:
+    """A stream that is left before its usage comes, whose first event holds the caller's own words."""
+    gateway.ask(tokens=11, stream=True, usage=False, tools=[{"parameters": {name: 0}}])
+    gateway.limiter.question("tokens", 11)
 
 
 def test_numbers_that_a_model_writes_into_its_text_are_not_charged(gateway: Gateway) -> None:
