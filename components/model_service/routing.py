@@ -286,7 +286,7 @@ def _classifier(model: Model) -> dict[str, Any]:
     choice = "".join(f'size <= {int(c.body_up_to or 0)} and "{c.name}" or ' for c in sized) + f'"{last}"'
     code = (
         "function envoy_on_request(handle)\n"
-        '  local size = tonumber(handle:headers():get("content-length")) or 0\n'
+        '  local size = tonumber(handle:headers():get("content-length") or 0)\n'
         f'  handle:headers():replace("{CLASS_HEADER}", {choice})\n'
         "end\n"
     )

@@ -98,7 +98,7 @@ function envoy_on_request(handle)
   local id = headers:get("x-request-id") or ""
   local digits = id:match("%%x%%x%%x%%x%%x%%x%%x%%x$")
   if not digits or tonumber(digits, 16) >= below then return end
-  if (tonumber(headers:get("content-length")) or 0) > most then return end
+  if tonumber(headers:get("content-length") or 0) > most then return end
   local kind, mirrored = headers:get("content-type"), (headers:get(":authority") or ""):find("%%-shadow:?%%d*$") ~= nil
   local body = handle:body()
   local text = body and body:length() > 0 and body:getBytes(0, body:length()) or nil

@@ -148,7 +148,8 @@ def _door() -> Manifest:
         "request_timeout": f"{REQUEST_SECONDS}s",
         "stream_idle_timeout": f"{SILENT_SECONDS}s",
         "stream_flush_timeout": f"{UNREAD_SECONDS}s",
-        "common_http_protocol_options": {"idle_timeout": f"{UNUSED_SECONDS}s"},
+        # A server that hands headers on as CGI does would take `x_user_id` for `x-user-id`.
+        "common_http_protocol_options": {"idle_timeout": f"{UNUSED_SECONDS}s", "headers_with_underscores_action": "DROP_HEADER"},
     }
     limit = {
         "name": "envoy.filters.network.connection_limit",

@@ -51,6 +51,9 @@ class Server(Handler):
         status, kind, body = self.answer
         self.reply(status, body, content_type=kind)
 
+    def do_GET(self) -> None:
+        self.do_POST()
+
 
 @dataclass
 class Collector(logs_grpc.LogsServiceServicer, trace_grpc.TraceServiceServicer):
@@ -95,11 +98,12 @@ class Mesh:
             assert (found.status, found.read()) == (Server.answer[0], Server.answer[2])
             return found.headers["x-request-id"]
 
-    def ask_replica(self, body: bytes, request: str | None = None, kind: str = "application/json") -> str:
+    def ask_replica(self, body: bytes | None, request: str | None = None, kind: str = "application/json") -> str:
         """At the stable replica's own proxy, under an id of one's own; if none is given, under one that is sampled."""
         request = request_id(0) if request is None else request
         with closing(HTTPConnection(loopback(self.address), 8000 + INBOUND_OFFSET, timeout=60)) as connection:
-            connection.request("POST", PATH, body, {"host": "defects.vision", "content-type": kind, "x-request-id": request})
+            said = {"host": "defects.vision", "content-type": kind, "x-request-id": request}
+            connection.request("GET" if body is None else "POST", PATH, body, said)
             found = connection.getresponse()
             assert (found.status, found.read()) == (Server.answer[0], Server.answer[2])
             return request

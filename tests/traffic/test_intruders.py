@@ -71,7 +71,9 @@ class Gateway:
 
     def say(self, text: str, *, host: str | None = HOST, token: str | None = None, target: str = "/v1/models", method: str = "POST") -> int:
         """The answer's status to a request with these headers, written as they are; no answer at all counts as a refusal (400)."""
-        lines = [f"{method} {target} HTTP/1.1", *([] if host is None else [f"Host: {host}"]), "Content-Length: 0"]
+        lines = [f"{method} {target} HTTP/1.1", *([] if host is None else [f"Host: {host}"])]
+        if method != "GET":
+            lines.append("Content-Length: 0")
         if "Connection:" not in text:
             lines.append("Connection: close")
         if token is not None:
@@ -276,6 +278,13 @@ def test_no_forged_token_opens_a_host(gateway: Gateway, forged: Callable[[Gatewa
     assert gateway.reached(OTHERS) == before
 
 
+def test_a_token_of_nobody_opens_no_host(gateway: Gateway) -> None:
+    issuer, before = ISSUERS[OWN], gateway.reached(OWN)
+    token = gateway.issuers.token(issuer.issuer, issuer.audiences, "", now=time(), seconds=600, claims={})
+    assert gateway.say("", token=token) == 403
+    assert gateway.reached(OWN) == before
+
+
 # headers ---------------------------------------------------------------------------------------------------------------------------------
 
 
@@ -295,6 +304,18 @@ def test_what_only_the_platform_may_say_of_a_request_no_client_says(gateway: Gat
     assert not {"x-degrade", "x-experiment"} & set(told)
     assert [name for name, value in told.items() if "forged" in value and name.startswith("x-envoy-")] == []
     assert "authorization" not in told, "a model has no use for a caller's token"
+
+
+def test_no_client_says_it_in_a_spelling_that_a_server_takes_for_the_same(gateway: Gateway) -> None:
+    """CGI and WSGI make one variable of `x-user-id` and `x_user_id` (RFC 3875, section 4.1.18; PEP 3333)."""
+    said = "\n".join(f"{spelling}: forged" for name in mesh.OWN_HEADERS for spelling in (name.replace("-", "_"), name.replace("-", "_", 1)))
+    assert gateway.say(said, token=gateway.token(OWN)) == 200
+    assert [name for name, value in gateway.told(OWN).items() if "forged" in value] == []
+
+
+def test_a_request_without_a_body_has_its_class_like_any_other(gateway: Gateway) -> None:
+    assert gateway.say("x-request-class: forged", method="GET", token=gateway.token(OWN)) == 200
+    assert gateway.told(OWN)["x-request-class"] == "short"
 
 
 def test_a_caller_without_a_priority_does_not_give_itself_one(gateway: Gateway) -> None:

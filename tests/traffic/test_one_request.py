@@ -276,6 +276,14 @@ def test_what_holds_no_allowed_field_or_is_no_json_is_served_and_not_kept(throug
     assert through.script_errors() == errors
 
 
+def test_a_request_without_a_body_fails_no_script(through: Mesh) -> None:
+    errors = through.script_errors()
+    through.ask_replica(None)
+    last = through.ask_replica(json.dumps(ASKED).encode())
+    until(lambda: through.samples(last))
+    assert through.script_errors() == errors
+
+
 @pytest.mark.parametrize(
     "answer",
     [

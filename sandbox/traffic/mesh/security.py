@@ -186,12 +186,12 @@ def _source(given: MeshObject) -> EnvoyMessage:
 
 
 def _caller(value: str) -> EnvoyMessage:
-    """`<issuer>/<subject>`; a subject of `*` is anyone whom the issuer vouches for."""
+    """`<issuer>/<subject>`; a subject of `*` is anyone whom the issuer vouches for, and no token without a subject
+    (istio/istio, pilot/pkg/security/authz/model/generator.go, requestPrincipalGenerator).
+    """
     issuer, _, subject = value.rpartition("/")
-    parts = [_claim("iss", {"string_match": {"exact": issuer}})]
-    if subject != "*":
-        parts.append(_claim("sub", {"string_match": _pattern(subject)}))
-    return {"and_ids": {"ids": parts}}
+    said = (("iss", {"exact": issuer}), ("sub", _pattern(subject)))
+    return {"and_ids": {"ids": [_claim(name, {"string_match": match}) for name, match in said]}}
 
 
 def _audience(value: str) -> EnvoyMessage:
