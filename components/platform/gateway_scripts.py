@@ -34,6 +34,10 @@ function envoy_on_request(handle)
   if not tenant or not ends((headers:get(":authority") or ""):lower(), host:get("guarded")) then
     return refuse(handle, "404", "no model answers at this host")
   end
+  local body, message = headers:get("content-encoding") or "identity", headers:get("grpc-encoding") or "identity"
+  if not (body == "identity" or body == "gzip") or message ~= "identity" then
+    return refuse(handle, "415", "no request is compressed here but by gzip over HTTP")
+  end
   if headers:get("upgrade") then return refuse(handle, "403", "connections are not upgraded here: ask one request at a time") end
   local told = handle:streamInfo():dynamicMetadata()
   told:set("{TENANT_STATE}", "name", tenant)
@@ -51,7 +55,8 @@ nobody: else its requests would meet no limit. An answer in which nothing is cou
 `guarded` is how hosts end that the tenant's AuthorizationPolicy judges. Envoy finds a virtual host by a text that is
 not quite what policies read (it looks away from a port, and from what only looks like one); what they have not
 judged must not pass. Nor may a WebSocket, which istiod lets through: it is one request to every limit, whatever is
-asked in it.
+asked in it. Nor what is compressed so that a replica's proxy cannot unpack it before it judges its size: servers unpack
+it, a thousandfold.
 """
 
 TOKENS = f"""

@@ -332,6 +332,17 @@ def test_no_client_sets_the_proxys_timeouts_and_retries(gateway: Gateway) -> Non
 
 
 @pytest.mark.parametrize(
+    "more",
+    ["content-encoding: deflate", "Content-Encoding: gzip, gzip", "content-encoding: gzip\ncontent-encoding: br", "grpc-encoding: gzip"],
+)
+def test_no_body_is_packed_in_a_way_that_no_limit_sees(gateway: Gateway, more: str) -> None:
+    before = gateway.reached(OWN)
+    assert gateway.say(more, token=gateway.token(OWN)) == 415
+    assert gateway.reached(OWN) == before
+    assert gateway.say(more.partition(":")[0] + ": identity", token=gateway.token(OWN)) == 200
+
+
+@pytest.mark.parametrize(
     "more", ["Transfer-Encoding: chunked", "Content-Length: 5", "Transfer-Encoding: xchunked", "Transfer-Encoding: identity, chunked"]
 )
 def test_a_body_whose_end_is_written_twice_is_refused(gateway: Gateway, more: str) -> None:

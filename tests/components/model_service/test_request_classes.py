@@ -21,18 +21,25 @@ def filters(model: Model) -> list[dict[str, Any]]:
 
 
 def test_a_model_without_classes_has_no_classifier() -> None:
-    assert [each["name"] for each in filters(changed(DEFECTS, rollout__classes=[]))] == ["envoy.filters.http.buffer"]
+    assert [each["name"] for each in filters(changed(DEFECTS, rollout__classes=[]))] == [
+        "envoy.filters.http.decompressor",
+        "envoy.filters.http.buffer",
+    ]
 
 
 def test_the_class_is_written_after_the_whole_body_is_known() -> None:
-    assert [each["name"] for each in filters(SIZED)] == ["envoy.filters.http.buffer", "envoy.filters.http.lua"]
+    assert [each["name"] for each in filters(SIZED)] == [
+        "envoy.filters.http.decompressor",
+        "envoy.filters.http.buffer",
+        "envoy.filters.http.lua",
+    ]
 
 
 def test_each_size_has_its_class_and_the_last_takes_the_rest() -> None:
-    code = filters(SIZED)[1]["typed_config"]["default_source_code"]["inline_string"]
+    code = filters(SIZED)[-1]["typed_config"]["default_source_code"]["inline_string"]
     assert 'size <= 1024 and "small" or size <= 65536 and "middle" or "large"' in code
 
 
 def test_what_was_there_is_replaced_under_the_name_that_evidence_reads() -> None:
-    code = filters(SIZED)[1]["typed_config"]["default_source_code"]["inline_string"]
+    code = filters(SIZED)[-1]["typed_config"]["default_source_code"]["inline_string"]
     assert f'handle:headers():replace("{CLASS_HEADER}", ' in code
