@@ -51,9 +51,9 @@ def parse(document: Any, known_rules: Sequence[str]) -> tuple[Exemption, ...]:
             problems.append(f"{where}: unknown {', '.join(unknown)}; the fields are {', '.join(FIELDS)}")
         if entry.get("rule") and entry["rule"] not in known_rules:
             problems.append(f"{where}.rule: there is no rule {entry['rule']!r}; `headway policies` lists them")
-        if entry.get("expires") and not isinstance(entry["expires"], date):
+        if entry.get("expires") and type(entry["expires"]) is not date:  # a time of day, which is a date too, is not compared with a day
             problems.append(f"{where}.expires: {entry['expires']!r} is not a date such as 2027-01-31")
-        if not missing and isinstance(entry["expires"], date):
+        if not missing and type(entry["expires"]) is date:
             exemptions.append(
                 Exemption(str(entry["rule"]), str(entry["resource"]), str(entry["owner"]), str(entry["reason"]), entry["expires"])
             )

@@ -65,7 +65,7 @@ def _exact(name: str) -> bool:
 def _principal(name: str) -> bool:
     """`<trust domain>/ns/<namespace>/sa/<account>`; only what follows the namespace may be left open."""
     domain, found, rest = name.partition("/ns/")
-    return bool(found) and _exact(domain) and "/" in rest and _exact(rest.partition("/")[0]) and not rest.startswith("*")
+    return bool(found) and _exact(domain) and "/" in rest and _exact(rest.partition("/")[0])
 
 
 def _issuer(name: str) -> bool:
@@ -102,8 +102,11 @@ def _outside(host: str) -> bool:
 
 
 def _private(network: str) -> bool:
-    """Whether a network has an address that is not the internet's."""
-    found = ip_network(network, strict=False)
+    """Whether a network has an address that is not the internet's. Digits that are no address by the book are one to some resolvers."""
+    try:
+        found = ip_network(network, strict=False)
+    except ValueError:
+        return True
     return not found.is_global or found.prefixlen < 8
 
 

@@ -1,5 +1,6 @@
 """Ways around the rules that somebody who wants to get past them would try, each beside what is still allowed."""
 
+import re
 from typing import Any
 
 import pytest
@@ -55,7 +56,9 @@ def in_gateway(ports: list[dict[str, Any]]) -> dict[str, Any]:
 
 NP, AP = "kubernetes:networking.k8s.io/v1:NetworkPolicy", "kubernetes:security.istio.io/v1:AuthorizationPolicy"
 RA, HOOKS = "kubernetes:security.istio.io/v1:RequestAuthentication", "kubernetes:admissionregistration.k8s.io/"
-DR, SC, SE = (f"kubernetes:networking.istio.io/v1:{kind}" for kind in ("DestinationRule", "Sidecar", "ServiceEntry"))
+DR, SC, SE, EF = (f"kubernetes:networking.istio.io/v1:{kind}" for kind in ("DestinationRule", "Sidecar", "ServiceEntry", "EnvoyFilter"))
+PLACES = ("metadata", "permissionsBoundary", "rules", "spec", "webhooks")
+"""Where inputs that leave something out are told to put it."""
 CR, ROLE_IN, BINDING = (f"kubernetes:rbac.authorization.k8s.io/v1:{kind}" for kind in ("ClusterRole", "Role", "RoleBinding"))
 EKS = "oidc.eks.eu-west-1.amazonaws.com/id/A"
 PLAIN = {"Bool": {"aws:SecureTransport": "false"}}
@@ -296,6 +299,7 @@ ALLOWED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("sidecar-stays-closed", SC, ("spec", "outboundTrafficPolicy"), {"mode": "REGISTRY_ONLY"}),
     ("service-entry-outside", SE, (), {"metadata": {"namespace": "istio-system"}, "spec": {"hosts": ["*.s3.eu-west-1.amazonaws.com"], "exportTo": ["*"], "resolution": "NONE", "ports": [{"protocol": "TLS"}]}}),
     ("service-entry-outside", SE, ("spec", "addresses"), ["8.8.8.8"]),
+    ("service-entry-outside", SE, (), {"spec": {"hosts": ["a.example.com"], "addresses": ["8.8.8.8"], "resolution": "NONE", "ports": [{"protocol": "TCP"}], "exportTo": ["."]}}),
     ("no-default-role-binding", BINDING, ("roleRef",), {"kind": "Role", "name": "view"}),
     ("role-reads-no-secrets", ROLE_IN, ("rules", 0), {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"], "resourceNames": ["own"]}),
     ("role-reads-no-secrets", CR, ("rules", 0), {"apiGroups": ["example.com"], "resources": ["secrets"], "verbs": ["get"]}),
@@ -313,7 +317,9 @@ def resource(type: str, properties: dict[str, Any], state: dict[str, Any] | None
 
 
 def breached(rule: str, type: str, properties: dict[str, Any]) -> bool:
-    return bool(evaluate(BY_ID[rule], resource(type, properties)).breaches)
+    breaches = evaluate(BY_ID[rule], resource(type, properties)).breaches
+    assert not [b.fact for b in breaches if "cannot read" in b.fact], "judged by chance"
+    return bool(breaches)
 
 
 @pytest.mark.parametrize(("rule", "type", "place", "value"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)])
@@ -324,6 +330,29 @@ def test_a_known_way_around_a_rule_is_refused(rule: str, type: str, place: tuple
 @pytest.mark.parametrize(("rule", "type", "place", "value"), ALLOWED, ids=[f"{r[0]}-{n}" for n, r in enumerate(ALLOWED)])
 def test_what_resembles_a_way_around_is_allowed(rule: str, type: str, place: tuple[str | int, ...], value: Any) -> None:
     assert not breached(rule, type, spoilt(type, place, value))
+
+
+@pytest.mark.parametrize(("rule", "type", "place", "value"), REFUSED, ids=[f"{r[0]}-{n}" for n, r in enumerate(REFUSED)])
+def test_a_refusal_names_a_place_of_the_resource(rule: str, type: str, place: tuple[str | int, ...], value: Any) -> None:
+    properties = spoilt(type, place, value)
+    known = {*properties, *GOOD.get(canonical(type), {}), *map(str, place[:1]), *PLACES}
+    breaches = evaluate(BY_ID[rule], resource(type, properties)).breaches
+    assert {re.split(r"[.\[]", b.dotted)[0] for b in breaches if b.path} <= known
+
+
+@pytest.mark.parametrize(
+    ("rule", "type", "place", "value", "fact"),
+    [
+        ("sidecar-stays-closed", SC, ("spec", "outboundTrafficPolicy"), {}, "(ALLOW_ANY)"),
+        ("sidecar-stays-closed", SC, ("spec", "outboundTrafficPolicy"), {"mode": "ALLOW_ANY", "egressProxy": {}}, "(ALLOW_ANY)"),
+        ("destination-by-mutual-tls", DR, ("spec", "host"), "", "no host takes in"),
+        ("destination-by-mutual-tls", DR, ("spec", "host"), "*.vision.svc", "*.vision.svc takes in"),
+        ("proxy-filter-bounded", EF, ("spec", "configPatches", 0, "match", "listener"), ABSENT, "a filter without a name in the gateway"),
+    ],
+)
+def test_a_refusal_says_what_stands_there(rule: str, type: str, place: tuple[str | int, ...], value: Any, fact: str) -> None:
+    breaches = evaluate(BY_ID[rule], resource(type, spoilt(type, place, value))).breaches
+    assert any(fact in b.fact for b in breaches), breaches
 
 
 @pytest.mark.parametrize(
@@ -391,6 +420,11 @@ class TestQuota:
 
     def test_one_workload_of_three_fits(self) -> None:
         assert self.breaches(self.QUOTA, (D, self.workload())) == []
+
+    def test_a_quota_of_limits_counts_as_one_of_requests(self) -> None:
+        limited = {"metadata": {"namespace": "vision"}, "spec": {"hard": {"limits.nvidia.com/gpu": "2"}}}
+        (fact,) = self.breaches((self.QUOTA[0], limited), (D, self.workload()))
+        assert "would use 3 nvidia.com/gpu (a 1 x 3)" in fact
 
     def test_two_workloads_of_one_name_and_different_kinds_are_two(self) -> None:
         (fact,) = self.breaches(self.QUOTA, (D, self.workload()), ("kubernetes:batch/v1:Job", self.workload()))

@@ -1,6 +1,6 @@
 """Exemptions: who may not be held to a rule, and until when."""
 
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 
 import pytest
@@ -39,6 +39,8 @@ def test_every_malformed_entry_is_named_at_once() -> None:
         {k: v for k, v in GOOD.items() if k != "owner"},
         {**GOOD, "expires": "soon", "note": "x"},
         "text",
+        {**GOOD, "expires": datetime(2027, 1, 31, 10)},
+        {key: GOOD[key] for key in ("rule", "resource", "reason")},
     ]
     with pytest.raises(ValueError, match="no rule 'no-such-rule'") as refused:
         parse(bad, RULES)
@@ -47,6 +49,8 @@ def test_every_malformed_entry_is_named_at_once() -> None:
     assert "[2].expires: 'soon' is not a date" in text
     assert "[2]: unknown note" in text
     assert "[3]: must be a map" in text
+    assert "[4].expires: datetime.datetime(2027, 1, 31, 10, 0) is not a date" in text
+    assert "[5]: owner, expires missing; " in text
 
 
 def test_an_empty_file_exempts_nothing() -> None:
