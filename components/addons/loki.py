@@ -14,6 +14,10 @@ from components.addons.prometheus import STORAGE_CLASS
 from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement, lists
 
+ONE_AT_A_TIME = {"maxUnavailable": 1}
+"""What a drain may take. Without a number the chart makes no budget, whatever its `enabled` says (`loki.pdb` in its
+templates/_pdb.tpl), and two of three away at once would be no quorum.
+"""
 SERVICE_ACCOUNT = "loki"
 PREFIX = "logs"
 STREAM_LABELS = ("k8s.container.name", "k8s.namespace.name", "model", "release", "service.name", "tenant")
@@ -36,6 +40,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int, annotations: An
         "singleBinary": {
             "replicas": 3,
             "nodeSelector": dict(ON_SYSTEM_NODES),
+            "podDisruptionBudget": dict(ONE_AT_A_TIME),
             # The chart's own size, said because it is paid for.
             "persistence": {"size": "10Gi", "storageClass": STORAGE_CLASS},
             "resources": requests("250m", "1Gi"),
@@ -49,6 +54,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int, annotations: An
             "nodeSelector": dict(ON_SYSTEM_NODES),
             "resources": requests("50m", "64Mi"),
             "metrics": {"resources": requests("10m", "32Mi")},
+            "podDisruptionBudget": dict(ONE_AT_A_TIME),
             "verboseLogging": False,
         },
         # Caches and canary are for installations many times this size.

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 
 from components import versions
-from components.addons import cluster_autoscaler, gpu_operator, istio, keda, node_logs, otel, prometheus
+from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus
 from headway.signals import SIGNALS, Source
 from headway.wire import MIG_TAINT, QUARANTINE
 from tests.components.platform.test_platform import pool
@@ -85,6 +85,12 @@ def test_the_autoscaler_empties_no_gpu_node() -> None:
 def test_keda_survives_the_loss_of_a_node() -> None:
     values = keda.values("c")
     assert all(values[part]["replicaCount"] == 2 for part in ("operator", "metricsServer", "webhooks"))
+
+
+def test_drains_take_one_pod_of_loki_and_of_its_gateway_at_a_time() -> None:
+    """Two away of three is no quorum. The chart makes no budget unless told a number (`loki.pdb` in its templates/_pdb.tpl)."""
+    values = loki.values(bucket="bucket", region="us-east-1", days=1)
+    assert [values[part]["podDisruptionBudget"] for part in ("gateway", "singleBinary")] == [{"maxUnavailable": 1}] * 2
 
 
 def test_pods_of_all_nodes_are_replaced_a_few_at_a_time() -> None:
