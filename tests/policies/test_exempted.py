@@ -5,7 +5,8 @@ from datetime import date
 from typing import Any
 
 import pytest
-from pulumi_policy import PolicyCustomTimeouts, PolicyResourceOptions, ResourceValidationArgs, ResourceValidationPolicy
+from pulumi_policy import EnforcementLevel, PolicyCustomTimeouts, PolicyResourceOptions, ResourceValidationArgs, ResourceValidationPolicy
+from pulumi_policy.proxy import UnknownValueError
 
 from policies.guardrails.crossguard import policies
 from policies.guardrails.exemptions import Exemption
@@ -33,9 +34,9 @@ class Pack:
             args = ResourceValidationArgs(type, properties, f"urn:pulumi:s::p::{type}::{name}", name, OPTIONS, None, settings)
             if policy.has_validation():
                 policy.validate(args, lambda message, urn, told=told: told.append((message, urn)))
-            for message, urn in told:
-                assert urn == args.urn and policy.name not in said
-                said[policy.name] = message
+            assert all(urn == args.urn for _, urn in told)
+            if told:
+                said[policy.name] = "\n".join(message for message, _ in told)
         return said
 
 
@@ -56,6 +57,19 @@ def test_an_exemption_that_is_over_excuses_nothing_and_is_told_once_a_run() -> N
         "exemptions.yaml: the exemption of *::canary-* from image-by-digest (owner ml-platform) expired on 2027-01-31."
     )
     assert Pack(date(2027, 1, 31), EXEMPTION).says(STACK, {}) == {}
+
+
+def test_what_a_preview_does_not_know_is_advice_that_names_the_rule_and_the_place() -> None:
+    class Unknown(dict[str, Any]):
+        def __getitem__(self, key: str) -> Any:
+            raise UnknownValueError("04da6b54-80e4-46f7-96ec-b56ff0331ba9", [key])
+
+    unknown = spoilt(D, CONTAINER, Unknown(image=None))
+    told = Pack(date(2027, 1, 1)).says(D, unknown)["rules-are-evaluated"]
+    assert "image-by-digest could not be evaluated: spec.template.spec.containers[0].image is not known in this preview" in told
+    gate, current, *rules = policies(RULES)
+    assert (gate.enforcement_level, current.enforcement_level) == (EnforcementLevel.ADVISORY, EnforcementLevel.MANDATORY)
+    assert [rule.name for rule in rules] == [rule.id for rule in RULES]
 
 
 def test_a_rule_is_asked_by_the_numbers_of_its_configuration() -> None:

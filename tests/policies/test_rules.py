@@ -53,6 +53,7 @@ def test_a_message_says_fact_consequence_and_remedy() -> None:
     rule = BY_ID["image-by-digest"]
     (breach,) = evaluate(rule, resource(D, spoilt(D, (*SERVER, "image"), "triton:latest"))).breaches
     fact, consequence, remedy = str(breach).splitlines()
+    assert breach.rule == "image-by-digest"
     assert fact == "spec.template.spec.containers[0].image: triton:latest is not named by a digest."
     assert "rollback would not bring it back" in consequence
     assert remedy.startswith("  Remedy: Write image:")
@@ -68,6 +69,12 @@ def test_a_secret_is_never_repeated_in_a_message() -> None:
     spoiled = spoilt(D, (*SERVER, "env", 0), {"name": "DB_PASSWORD", "value": "hunter2"})
     rule = BY_ID["no-secret-in-environment"]
     assert all("hunter2" not in str(b) for b in evaluate(rule, resource(D, spoiled)).breaches)
+
+
+def test_a_secret_is_found_beside_a_value_that_nobody_knows_yet() -> None:
+    variables = [{"name": "PEER", "value": UNKNOWN}, {"name": "DB_PASSWORD", "value": "hunter2"}]
+    verdict = evaluate(BY_ID["no-secret-in-environment"], resource(D, spoilt(D, (*SERVER, "env"), variables)))
+    assert (len(verdict.breaches), verdict.unevaluated) == (1, None)
 
 
 def test_a_token_limit_is_no_secret() -> None:

@@ -193,7 +193,7 @@ def _after_loss(workloads: Sequence[Workload], instance: InstanceType, nodes: in
 
 
 def _anywhere(pod: Workload) -> Workload:
-    return replace(pod, by_zone=False) if pod.by_zone else pod
+    return replace(pod, by_zone=False)
 
 
 def _after_zone(workloads: Sequence[Workload], instance: InstanceType, nodes: int, zones: int) -> tuple[str, ...]:
