@@ -19,12 +19,9 @@ ROOMS = {
         ("headway/contract/arithmetic/*.py",),
         (
             "tests/unit/contract",
-            "tests/unit/release/test_release_experiment.py",
             "tests/unit/test_monthly_cost.py",
             "tests/components/observability/test_sizing.py",
             "tests/components/platform/test_capacity.py",
-            "tests/components/stacks/test_footprint.py",
-            "tests/components/stacks/test_monthly_cost_counts.py",
         ),
     ),
     "contract rules": Room(("headway/contract/rules/*.py",), ("tests/unit/contract",)),

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from math import ceil
 
 from headway.contract.data import DataClass
 from headway.contract.evaluation import Evaluation
@@ -58,7 +59,7 @@ def _answer_is_there(model: ModelParts, evaluation: Evaluation) -> Iterator[Prob
             value=evaluation.answer,
             fact=f"model {asked.name} has {len(asked.outputs)} outputs, and none at {found[0]}",
             consequence="Every answer would count as wrong, and a sound version would be taken back",
-            remedy=f"Use /outputs/0/data to /outputs/{len(asked.outputs) - 1}/data: {', '.join(each.name for each in asked.outputs)}",
+            remedy="Use " + " or ".join(f"/outputs/{number}/data ({each.name})" for number, each in enumerate(asked.outputs)),
         )
 
 
@@ -68,7 +69,7 @@ def labelled_requests_have_room(model: ModelParts) -> Iterator[Problem]:
         return
     served = model.scaling.capacity.per_second * max(1, model.scaling.min_replicas)
     if evaluation.per_second > LOAD_AT_MOST * served:
-        least = Duration.of_seconds(evaluation.requests / (LOAD_AT_MOST * served))
+        least = Duration.of_seconds(ceil(evaluation.requests / (LOAD_AT_MOST * served)))
         yield problem(
             "evaluation-is-paid-for",
             "evaluation",
@@ -88,5 +89,5 @@ def labelled_requests_have_room(model: ModelParts) -> Iterator[Problem]:
             value=evaluation.every,
             fact=f"{evaluation.requests} labelled requests one after the other may take {longest:.3g} s by health.warmup.p99",
             consequence="Rounds would take more than half of the time, and the version would be asked without a pause",
-            remedy=f"Use at least {Duration.of_seconds(2 * longest)}, or fewer requests",
+            remedy=f"Use at least {Duration.of_seconds(ceil(2 * longest))}, or fewer requests",
         )

@@ -3,6 +3,7 @@
 The last test walks the source for rules, so that none stays without its change.
 """
 
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,7 @@ GRPC = changed(
         "health/golden/0/request": {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [[1, 2.5]]}]},
     },
 )
+REFUSALS = Path(__file__).with_name("refusals.txt")
 PRIVATE = "-----BEGIN RSA PRIVATE KEY-----"
 
 MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
@@ -503,3 +505,15 @@ def test_a_tag_of_an_image_has_letters_that_registries_take() -> None:
     image = f"registry.example.com/server:{{}}@sha256:{'a' * 64}"
     assert findings(changed(CUSTOM, {"runtime/image": image.format("v1")}), Model) == {}
     assert "value-wrong-form" in findings(changed(CUSTOM, {"runtime/image": image.format("v1-é")}), Model)
+
+
+def test_what_each_refusal_says_is_what_people_have_read() -> None:
+    """After a wanted change: `HEADWAY_UPDATE_GOLDEN=1 pytest tests/unit/contract/test_contract_rules.py`, then read the difference."""
+    said = [
+        f"{rule}: {path} is {finding.value!r}\n  {finding.fact}.\n  {finding.consequence}.\n  {finding.remedy}.\n"
+        for kind, rule, happy, change, path in CASES
+        for finding in [findings(changed(happy, change), kind)[rule]]
+    ]
+    if os.environ.get("HEADWAY_UPDATE_GOLDEN"):
+        REFUSALS.write_text("\n".join(said), encoding="utf-8")
+    assert "\n".join(said) == REFUSALS.read_text(encoding="utf-8")

@@ -70,7 +70,8 @@ STARTED = after()
 
 
 def test_a_release_that_has_begun_is_what_its_event_says() -> None:
-    assert replace(STARTED, body={}) == RolloutState(
+    started = after()
+    assert replace(started, body={}) == RolloutState(
         number=2,
         time=moment(2),
         actor="ann",
@@ -87,7 +88,7 @@ def test_a_release_that_has_begun_is_what_its_event_says() -> None:
         last=moment(2),
         changed=moment(2),
     )
-    assert (STARTED.status, STARTED.phase, STARTED.user_split) == ("deploying", "preparing", USERS)
+    assert (started.status, started.phase, started.user_split) == ("deploying", "preparing", USERS)
     assert fold(chain()).known == {"r1": "d1", "r2": "d2"}
 
 
