@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headway.cli.output import Output
-from headway.problem import Exit, UserError
+from headway.problem import Exit, UserError, printable
 
 if TYPE_CHECKING:
     from headway.release.service_place import ServicePlace
@@ -22,7 +22,7 @@ class LookVoice:
 
     def say(self, chain: str, document: dict[str, Any], words: str) -> None:
         """What a look found."""
-        text = json.dumps({"service": chain, **document}) if self.output is Output.JSON else f"{chain}: {words}"
+        text = json.dumps({"service": chain, **document}) if self.output is Output.JSON else printable(f"{chain}: {words}")
         print(text, flush=True)
 
     def fail(self, chain: str, failure: Exception) -> None:
@@ -30,7 +30,7 @@ class LookVoice:
         if self.output is Output.JSON:
             print(json.dumps({"service": chain, "look": "failed", "fact": str(failure)}), flush=True)
         else:
-            print(f"{chain}: {failure}", file=sys.stderr, flush=True)
+            print(printable(f"{chain}: {failure}"), file=sys.stderr, flush=True)
 
     def tell(self, chain: str, release: str, status: str, words: str) -> None:
         """The webhook, if there is one."""
@@ -41,7 +41,7 @@ class LookVoice:
         hook = Webhook(self.notify, chain)
         hook.post({"release": release, "status": status}, words)
         if trouble := hook.close():
-            print(trouble, file=sys.stderr, flush=True)
+            print(printable(trouble), file=sys.stderr, flush=True)
 
     def answered(self, here: "ServicePlace", look: "Callable[[ServicePlace], Exit]") -> Exit:
         """How a look at one of several ended: one that nobody answers does not keep the others from theirs."""

@@ -13,7 +13,7 @@ import typer
 
 from headway.cli.listening_place import listening_place
 from headway.cli.output import Output, OutputOption
-from headway.problem import Exit, Problem, UserError
+from headway.problem import Exit, Problem, UserError, on_one_line, printable
 
 if TYPE_CHECKING:
     from headway.node_health.cluster import Done, NodeCluster
@@ -174,7 +174,7 @@ def check(
         typer.echo(json.dumps({**told, "lacks": [_lack(problem) for problem in seen.lacks]}, indent=2))
     else:
         for line in lines(seen):
-            typer.echo(line)
+            typer.echo(printable(line))
     raise typer.Exit(Exit.REFUSED if seen.lacks else Exit.OK)
 
 
@@ -270,7 +270,7 @@ def _table(gpu_nodes: "Sequence[GpuNode]") -> None:
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 160)
     rows: list[tuple[str, ...]] = []
     for node in gpu_nodes:
-        health = _health(node)
+        health = on_one_line(_health(node))
         runs = ", ".join(sorted({f"{p.tenant}/{p.model}" for p in node.pods if p.model}))
         why = ""
         if node.quarantine:
@@ -278,7 +278,7 @@ def _table(gpu_nodes: "Sequence[GpuNode]") -> None:
             why = f"{node.quarantine.reason} (by {node.quarantine.by}, since {since:%Y-%m-%d %H:%M}Z)"
         gpus = ", ".join(f"{node.offered.get(name, 0)}/{count} {name}" for name, count in sorted(node.installed.items()))
         shown = f"[green]{health}[/green]" if health == "sound" else f"[red]{escape(health)}[/red]"
-        rows.append((node.name, node.pool, shown, node.driver or "-", gpus, runs or "-", escape(why) or "-"))
+        rows.append((node.name, node.pool, shown, node.driver or "-", gpus, runs or "-", escape(on_one_line(why)) or "-"))
     columns = ("node", "pool", "health", "driver", "offered", "runs", "quarantine")
     print_listing(console, columns, rows, sentences=("health", "offered", "runs", "quarantine"))
 

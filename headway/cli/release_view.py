@@ -16,6 +16,7 @@ from rich.text import Text
 
 from headway.ledger.events import Event
 from headway.ledger.traffic_split import ArmRole
+from headway.problem import printable
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState, ServiceState
@@ -97,7 +98,7 @@ class LogView(ReleaseView):
         self._console.print(f"[dim]{event.time[11:19]}Z[/dim] {escape(text)}{f' [dim]{escape(figures)}[/dim]' if figures else ''}")
 
     def say(self, text: str) -> None:
-        self._console.print(escape(text))
+        self._console.print(escape(printable(text)))
 
     def ended(self, rollout: RolloutState) -> None:
         self._console.print(f"[bold {_OUTCOMES.get(rollout.outcome, 'default')}]{escape(messages.verdict(rollout))}[/]")  # type: ignore[arg-type]
@@ -141,7 +142,7 @@ class TerminalView(ReleaseView):
         self._said = heard(self._said, event)[-LAST_LINES:]
 
     def say(self, text: str) -> None:
-        self._console.print(escape(text))
+        self._console.print(escape(printable(text)))
 
     def ended(self, rollout: RolloutState) -> None:
         self._screen.stop()

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from headway.cli.release_status import standing
-from headway.problem import Problem
+from headway.problem import Problem, printable
 from headway.release import messages
 from headway.release.driver.rollout_state import ServiceState
 from headway.release.evaluator.after_promotion import AfterPromotion
@@ -64,8 +64,8 @@ def drawn(picture: Picture) -> RenderableType:
         lines += [f"[bold]{escape(picture.environment)}[/bold]", _table(picture), *_missing(picture)]
     else:
         lines.append(f"Environment {escape(picture.environment)} has no model service.")
-    lines += [f"[yellow]No promises: {escape(picture.unmeasured)}.[/yellow]"] if picture.unmeasured else []
-    lines += [f"[yellow]No releases: {escape(picture.unread)}.[/yellow]"] if picture.unread else []
+    lines += [f"[yellow]No promises: {escape(printable(picture.unmeasured))}.[/yellow]"] if picture.unmeasured else []
+    lines += [f"[yellow]No releases: {escape(printable(picture.unread))}.[/yellow]"] if picture.unread else []
     lines += [f"[{'red' if each.blocking else 'yellow'}]{escape(each.brief)}[/]" for each in picture.doubts]
     return Group(*lines)
 

@@ -16,7 +16,7 @@ import typer
 from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
-from headway.problem import Exit, UserError
+from headway.problem import Exit, UserError, printable
 
 if TYPE_CHECKING:
     from headway.ledger.store import LedgerStore
@@ -264,9 +264,9 @@ def _print(check: dict[str, Any]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     console.print(_MARKS.get(check["state"], "[dim]-[/]"), f"{check['check']}: {check['state']}, {check['seconds']:.0f} s")
     for line in (*check["evidence"], *check["notShown"], *check["unanswered"]):
-        console.print(f"    {line}", markup=False)
+        console.print(printable(f"    {line}"), markup=False)
     for each in check["problems"]:
-        console.print(f"    {each['fact']}.\n    {each['consequence']}.\n    Remedy: {each['remedy']}.", markup=False)
+        console.print(printable(f"    {each['fact']}.\n    {each['consequence']}.\n    Remedy: {each['remedy']}."), markup=False)
 
 
 def _summary(record: dict[str, Any], where: str) -> None:

@@ -6,6 +6,7 @@ Raising the weight of one arm moves one object (the VirtualService) that names e
 at weight 0 is dark, not absent.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
@@ -33,6 +34,17 @@ def _require(kind: Any, *values: Any) -> None:
     """Raises TypeError for a value of another kind: whoever renders it would meet it without knowing whose it is."""
     if not all(isinstance(value, kind) for value in values):
         raise TypeError(f"not every one of {values} is {kind}")
+
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
+
+
+def release_name(value: Any) -> str:
+    """A release's name as an event holds it: part of names of objects, of pages and of terminals. Raises ValueError for
+    what is none."""
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        raise ValueError(f"{value!r} names no release")
+    return value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +77,7 @@ class TrafficArm:
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> "TrafficArm":
         known: dict[str, Any] = {**body}
-        _require(str, known["release"])
+        release_name(known["release"])
         _require(int | None, known["replicas"], known["at_least"], known.get("at_most"))
         return cls(role=ArmRole(known.pop("arm")), weight=Share.percent(known.pop("weight")), **known)
 
@@ -201,6 +213,6 @@ class TrafficSplit:
         return cls(
             arms=tuple(TrafficArm.read(arm) for arm in body["arms"]),
             digests=dict(body["digests"]),
-            mirror=TrafficMirror(release=mirror["release"], share=Share.percent(mirror["percent"])) if mirror else None,
+            mirror=TrafficMirror(release=release_name(mirror["release"]), share=Share.percent(mirror["percent"])) if mirror else None,
             user_split=UserSplit.read(users) if users else None,
         )

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.problem import on_one_line
 from headway.service_status import pending
 from headway.wire import ARM, MODEL, RELEASE, TENANT
 
@@ -51,7 +52,8 @@ def services(
 
     def status(pod: Mapping[str, Any]) -> PodStatus:
         name = str(pod["metadata"]["name"])
-        reason = pending.why(pod, nodes, pods, about.get(name, ()))
+        # Probes answer with what the tenant's code printed.
+        reason = on_one_line(pending.why(pod, nodes, pods, about.get(name, ())))
         return PodStatus(name=name, node=pod.get("spec", {}).get("nodeName") or "", ready=not reason, reason=reason)
 
     found: list[ServiceStatus] = []
@@ -70,7 +72,8 @@ def _service(key: tuple[str, str, str, str], deployment: Mapping[str, Any], pods
     reason = ""
     if ready < wanted:
         reasons = sorted({p.reason for p in pods if p.reason})
-        reason = "; ".join(reasons) or pending.refused(deployment.get("status", {}).get("conditions", [])) or "no pod yet"
+        refused = on_one_line(pending.refused(deployment.get("status", {}).get("conditions", [])))
+        reason = "; ".join(reasons) or refused or "no pod yet"
     return ServiceStatus(tenant=tenant, model=model, release=release, arm=arm, wanted=wanted, ready=ready, pods=pods, reason=reason)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from headway.problem import Exit, UserError
+from headway.problem import Exit, UserError, on_one_line
 from sandbox.cli.place import ProjectOption, layout_of
 
 _AN_HOUR = 3600
@@ -38,7 +38,7 @@ def logs(
     for each in found:
         typer.echo(f"==> {tenant}/{each.pod} {container}")
         for line in each.path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]:
-            typer.echo(line)
+            typer.echo(on_one_line(line))
 
 
 def token(

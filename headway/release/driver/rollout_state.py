@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from headway.ledger.events import Event, unreadable
-from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit
+from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit, release_name
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.gate.reasons import OUT_OF_TIME
 from headway.release.plan import RolloutPlan, StepKind
@@ -228,9 +228,9 @@ def _started(event: Event, split: TrafficSplit) -> RolloutState:
         number=event.number,
         time=event.time,
         actor=event.actor,
-        release=body["release"],
+        release=release_name(body["release"]),
         digest=body["digest"],
-        stable=body["stable"],
+        stable=release_name(body["stable"]),
         stable_digest=body["stable_digest"],
         plan=RolloutPlan.read(body["plan"]),
         body=body,

@@ -37,7 +37,7 @@ def markdown(chain: str, rollout: RolloutState, events: Sequence[Event]) -> str:
     changes = rollout.body["difference"]["changes"]
     if changes:
         lines += ["", "| field | before | now |", "|---|---|---|"]
-        lines += [f"| `{c['path']}` | {_cell(c['old'])} | {_cell(c['new'])} |" for c in changes]
+        lines += [f"| {_cell(c['path'])} | {_cell(c['old'])} | {_cell(c['new'])} |" for c in changes]
     told = [
         f"- {e.time[11:19]} {escape(messages.said(e) or '', quote=False)}"
         for e in about(rollout, events)
@@ -55,4 +55,8 @@ def append(text: str, environment: Mapping[str, str] = os.environ) -> None:
 
 
 def _cell(value: str | None) -> str:
-    return "" if value is None else f"`{value}`".replace("|", "\\|")
+    """As code, which nothing in it ends."""
+    if value is None:
+        return ""
+    text = messages.one_line(value).replace("`", "'").replace("|", "\\|")
+    return f"`{text}`"

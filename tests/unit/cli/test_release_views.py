@@ -3,20 +3,24 @@
 import itertools
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
-from headway.cli import release_view
+from headway.cli import release_status, release_view
 from headway.cli.release_view import JsonView, LogView, StoryLine, heard
 from headway.contract.reading.loader import load_tenant
 from headway.ledger.events import Event
+from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.rollout_state import RolloutState, fold
+from headway.release.report import page, summary
 from headway.release.report.measured import figures_of, nearest
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import BAD, CHAIN, Scene
@@ -189,3 +193,55 @@ def test_a_release_under_way_is_told_from_one_that_is_over(ended: tuple[Scene, R
     found = release_view.document(under_way)["release"]
     assert found["outcome"] is None and found["status"] == "active" and found["weight"] == 0
     assert release_view.summary(rollout)["outcome"] == "rolled back"
+
+
+ORDERS = "\x1b]52;c;eA==\x07[red]<script>x</script>`\u202e"
+"""To a terminal, which would fill its clipboard with it, to a browser and to whoever draws or reads the text."""
+
+
+def texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Where a value has texts; of a list's items the first one stands for all."""
+    if isinstance(value, str):
+        yield path
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ():
+        yield from texts(each, (*path, key))
+
+
+def ordered(value: Any, path: tuple[Any, ...]) -> Any:
+    """The same with orders at the end of one text."""
+    if not path:
+        return value + ORDERS
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    made = {key: ordered(each, path[1:]) if key == path[0] else each for key, each in pairs}
+    return made if isinstance(value, dict) else list(made.values())
+
+
+def test_no_text_of_an_event_is_an_order_to_terminals_or_browsers(
+    ended: tuple[Scene, RolloutState], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(release_view, "_fresh", lambda _: True)
+    events, tried = ended[0].ledger().read(), set[Any]()
+    for at, event in enumerate(events):
+        for path in [("actor",), *(("body", *way) for way in texts(dict(event.body)))]:
+            if (event.kind, path) in tried:
+                continue
+            tried.add((event.kind, path))
+            changed = {"actor": event.actor, "body": dict(event.body)}
+            told = [*events[:at], replace(event, **ordered(changed, path)), *events[at + 1 :]]
+            try:
+                rollout = fold(told).past[-1]
+            except UserError:
+                continue
+            release_view.past(CHAIN, [rollout])
+            release_view.overview({CHAIN: fold(told)})
+            view = LogView(CHAIN, None)
+            view.told(told[at], fold(told[: at + 1]))
+            view.ended(rollout)
+            rows = release_status.standing(CHAIN, fold(told), None, datetime.now(UTC))
+            release_status.show(CHAIN, rows, rollout, figures_of(told))
+            pages = (page.html(CHAIN, "prod", rollout, told), summary.markdown(CHAIN, rollout, told))
+            shown = (capsys.readouterr().out, drawn(release_view.panel(CHAIN, rollout, lines(told), figures_of(told))))
+            assert "<script>x" not in pages[0]
+            assert not any("\x1b" in each for each in (*shown, pages[1])), (event.kind, path)
+            assert not re.search("(?m)^[^`]*<script>x", pages[1]), (event.kind, path)
+    assert len(tried) > 60

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -114,3 +115,9 @@ def test_an_interrupted_run_that_cannot_clean_up_says_what_is_left(monkeypatch: 
 def test_the_checks_are_listed_with_their_minutes() -> None:
     done = invoked("checks")
     assert "gpu-pods" in done.output and done.output.splitlines()[-1].split() == ["together", "60", "min"]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_others_said_in_a_check_is_no_order_to_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    does(monkeypatch, lambda _: Sighting(evidence=("a\x1b]52;c;eA==\x07",), problems=(replace(WRONG, fact="It is\x1b[2J open"),)))
+    assert "\x1b" not in invoked().output

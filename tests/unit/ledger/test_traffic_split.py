@@ -48,3 +48,11 @@ def test_a_split_that_no_mesh_could_carry_out_is_refused(split: dict[str, Any], 
 )
 def test_a_split_that_adds_up_is_taken(split: dict[str, Any]) -> None:
     assert TrafficSplit(**split).arm(ArmRole.STABLE) is not None
+
+
+@pytest.mark.parametrize("name", ["", "r1\x1b[2J", "<script>", "-r1", "R1", "a" * 64, 7, None])
+def test_what_names_no_release_is_not_read(name: Any) -> None:
+    document = TrafficSplit.only("r1").document()
+    document["arms"][0]["release"] = name
+    with pytest.raises(ValueError, match="names no release"):
+        TrafficSplit.read(document)

@@ -130,3 +130,12 @@ def test_stable_and_baseline_of_one_release_are_told_apart() -> None:
     base["metadata"]["labels"][ARM] = "baseline"
     found = services([deployment("stable"), deployment("baseline")], [pod("p", on="a"), base])
     assert [(each.arm, [p.name for p in each.pods], each.ready) for each in found] == [("baseline", ["q"], 0), ("stable", ["p"], 1)]
+
+
+def test_what_a_tenants_code_answers_to_a_probe_is_no_order_to_a_terminal() -> None:
+    labels = {TENANT: "vision", MODEL: "defects", RELEASE: "r1", ARM: "stable"}
+    deployment = {"metadata": {"labels": labels}, "spec": {"template": {"metadata": {"labels": labels}}}}
+    running = pod("p", on="a", containerStatuses=[container(state={"running": {}}, ready=False, started=False)])
+    said = {"reason": "Unhealthy", "message": "Startup probe failed: \x1b]52;c;eA==\x07\nall is well", "involvedObject": {"name": "p"}}
+    (service,) = services([deployment], [running], events=[said])
+    assert service.reason == service.pods[0].reason == r"startup probe failed: \x1b]52;c;eA==\x07\nall is well"
