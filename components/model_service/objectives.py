@@ -103,13 +103,13 @@ def _alert(tenant: str, model: Model, slo: Slo, burn: Burn, surroundings: Surrou
     )
     annotations = {
         "summary": f"{tenant}/{model.name} burns the error budget of its objective ({objective}) at {burn.factor:g}x the allowed rate",
-        "description": f"Measured over the last {burn.long} and {burn.short}; the window of the objective is {slo.window}. Owner: {model.owner}."
+        "description": f"Measured over the last {burn.long} and {burn.short}; the window of the objective is {slo.window}. Owner: {_literal(model.owner)}."
         f" Begin with `headway status {tenant}/{model.name} -e {surroundings.environment}`.",
         "runbook_url": f"{surroundings.runbooks}/slo-burn-rate.md",
         **leads(surroundings.grafana, service_uid(tenant, model.name), {"tenant": tenant, "model": model.name}),
     }
     if model.observability.runbook:
-        annotations["team_runbook_url"] = model.observability.runbook
+        annotations["team_runbook_url"] = _literal(model.observability.runbook)
     return {
         "alert": "SloBurnRate",
         "expr": (
@@ -131,6 +131,13 @@ def _alert(tenant: str, model: Model, slo: Slo, burn: Burn, surroundings: Surrou
         },
         "annotations": annotations,
     }
+
+
+def _literal(text: str) -> str:
+    """A contract's own words in a template of Prometheus, which would run what stands between braces over everybody's
+    series, or refuse the rule.
+    """
+    return text.replace("{{", '{{"{{"}}')
 
 
 def bad_share(tenant: str, model: Model, slo: Slo, window: str) -> str:

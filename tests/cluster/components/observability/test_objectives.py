@@ -63,6 +63,21 @@ def test_an_alert_ends_soon_after_the_promise_is_kept_again(toolchain: Toolchain
     assert judge(toolchain, tmp_path, [{"interval": "15s", "input_series": shown, "promql_expr_test": at}], GROUPS) == ""
 
 
+@pytest.mark.parametrize("words", ['{{ query "up" }}', "{{", "{{{{ end }}", "}}{{{"])
+def test_a_contracts_words_are_no_template_of_an_alert(toolchain: Toolchain, tmp_path: Path, words: str) -> None:
+    model = changed(DEFECTS, owner=words, observability__runbook=f"https://example.com/{words.replace(' ', '')}")
+    groups = [g for g in objectives.rules("vision", model, SURROUNDINGS)["spec"]["groups"] if g["name"].endswith("availability")]
+    (rule,) = [each for each in groups[0]["rules"] if each.get("labels", {}).get("long_window") == "1h" and "alert" in each]
+    said = {
+        **rule["annotations"],
+        "description": rule["annotations"]["description"].replace(words.replace("{{", '{{"{{"}}'), words),
+        "team_runbook_url": model.observability.runbook,
+    }
+    assert words in said["description"]
+    alert = {"eval_time": "10m", "alertname": "SloBurnRate", "exp_alerts": [{"exp_labels": rule["labels"], "exp_annotations": said}]}
+    assert judge(toolchain, tmp_path, [{"interval": "15s", "input_series": requests(90, 10), "alert_rule_test": [alert]}], groups) == ""
+
+
 @pytest.mark.parametrize("tenant", ["vision"])
 def test_every_alert_says_whose_it_is(tenant: str) -> None:
     model = Model.model_validate(DEFECTS)
