@@ -7,15 +7,17 @@ annotated; and IRSA's credentials have no session tags, so the role carries the 
 Source: aws/amazon-eks-pod-identity-webhook, pkg/handler/handler.go (`buildPodPatchConfig`, `addEnvToContainer`).
 """
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
 
 from components.naming import ROLE_LIMIT, physical
-from components.permissions import Statement, document, irsa_trust, pod_identity_trust
+from components.permissions import VERSION, Statement, document, irsa_trust, pod_identity_trust
 
 ROLE_ANNOTATION = "eks.amazonaws.com/role-arn"
 REGIONAL_ANNOTATION = "eks.amazonaws.com/sts-regional-endpoints"
@@ -28,6 +30,15 @@ POD_IDENTITY_AGENT = "169.254.170.23/32"
 """The link-local address where a pod fetches its credentials. Source: EKS User Guide, "Understand how EKS Pod
 Identity works".
 """
+
+
+INLINE_LIMIT = 10_240
+"""Characters without white space that IAM takes in all inline policies of a role together (IAM user guide, "IAM and
+AWS STS quotas").
+"""
+
+
+_ARN_CHARACTERS = 80
 
 
 class Binding(StrEnum):
@@ -83,6 +94,12 @@ class WorkloadIdentity(pulumi.ComponentResource):
         super().__init__("headway:identity:WorkloadIdentity", name, {}, opts)
         child = pulumi.ResourceOptions(parent=self)
         irsa = args.cluster.binding is Binding.IRSA
+        if (characters := inline_characters(args.policies)) > INLINE_LIMIT:
+            raise pulumi.RunError(
+                f"What service account {args.service_account} of namespace {args.namespace} may do takes {characters} characters, and IAM "
+                f"takes {INLINE_LIMIT} for a role. The apply would fail at its policies. Have fewer contracts name what it reaches, or "
+                "objects of shorter paths."
+            )
         role = aws.iam.Role(
             f"{name}-role",
             name=physical(args.cluster.name, args.namespace, args.service_account, limit=ROLE_LIMIT),
@@ -109,6 +126,24 @@ class WorkloadIdentity(pulumi.ComponentResource):
         self.annotations = {ROLE_ANNOTATION: role.arn, REGIONAL_ANNOTATION: "true"} if irsa else {}
         self.addon_role_arn = role.arn if irsa else None
         self.register_outputs({"role_arn": role.arn, "role_name": role.name})
+
+
+def inline_characters(policies: Mapping[str, Sequence[Statement]]) -> int:
+    """Of these policies together; what a plan does not know yet counts as an ARN."""
+    written = ({"Version": VERSION, "Statement": [_known(each.wire()) for each in found]} for found in policies.values())
+    return sum(len(json.dumps(each, separators=(",", ":"))) for each in written)
+
+
+def _known(value: Any) -> Any:
+    match value:
+        case pulumi.Output():
+            return "?" * _ARN_CHARACTERS
+        case Mapping():
+            return {key: _known(each) for key, each in value.items()}
+        case list() | tuple():
+            return [_known(each) for each in value]
+        case _:
+            return value
 
 
 def _trust(args: WorkloadIdentityArgs) -> pulumi.Output[str]:

@@ -87,35 +87,38 @@ def _container(image: str, region: str, known: str) -> dict[str, Any]:
 
 
 def permissions(services: Mapping[str, Evaluation], *, witnesses: str, artifacts: str, ledger: str) -> tuple[Statement, ...]:
-    """Read each holdout set and what the ledger has of each service, and write and witness its evaluations; nothing for none. `artifacts` and
-    `ledger` are the environment's own buckets, `witnesses` the ARN below which the ledger's witnesses are."""
+    """Read each holdout set and the ledger, and write and witness evaluations; nothing for no service. `artifacts` and `ledger` are the
+    environment's own buckets, `witnesses` the ARN below which the ledger's witnesses are.
+
+    Sets are named one by one. Chains are named by their form, for five names of each service are too many for a role from some twenty
+    services on (`INLINE_LIMIT`): `TENANT/MODEL/evaluation` has a part more than any chain of releases, also of a model named `evaluation`.
+    """
     if not services:
         return ()
     sets = {each.holdout.located(artifacts).removeprefix("s3://") for each in services.values()}
-    chains = sorted(services)
-    rounds = [f"{chain}/evaluation" for chain in chains]
+    chains, rounds = "*/*", "*/*/evaluation"
 
-    def witnessed(known: list[str]) -> list[str]:
-        return [f"{witnesses}/{named(chain, f's3://{ledger}')}" for chain in known]
+    def witnessed(form: str) -> list[str]:
+        return [f"{witnesses}/{named(form, f's3://{ledger}')}"]
 
     return (
         Statement(sid="ReadHoldouts", actions=["s3:GetObject"], resources=[f"arn:aws:s3:::{each}" for each in sorted(sets)]),
         Statement(
             sid="ReadLedger",
             actions=["s3:GetObject", "s3:GetObjectVersion"],
-            resources=[f"{bucket_arn(ledger)}/{chain}/*" for chain in chains],
+            resources=[f"{bucket_arn(ledger)}/{chains}/*"],
         ),
         Statement(sid="AskWitness", actions=["ssm:GetParameter"], resources=witnessed(chains)),
         Statement(sid="WitnessEvaluations", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=witnessed(rounds)),
         Statement(
             sid="WriteEvaluations",
             actions=["s3:PutObject"],
-            resources=[f"{bucket_arn(ledger)}/{each}/*" for each in rounds],
+            resources=[f"{bucket_arn(ledger)}/{rounds}/*"],
         ),
         Statement(
             sid="FindEvents",
             actions=["s3:ListBucket", "s3:ListBucketVersions"],
             resources=[bucket_arn(ledger)],
-            conditions={"StringLike": {"s3:prefix": [f"{chain}/*" for chain in chains]}},
+            conditions={"StringLike": {"s3:prefix": [f"{chains}/*"]}},
         ),
     )

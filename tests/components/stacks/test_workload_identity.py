@@ -9,10 +9,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import pulumi
 import pytest
 import yaml
 from pulumi_policy.proxy import unknown_checking_proxy
 
+from components.identity import INLINE_LIMIT, ClusterIdentity, WorkloadIdentity, WorkloadIdentityArgs, inline_characters
+from components.permissions import Statement
 from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView, plain
@@ -225,3 +228,28 @@ def test_no_pod_of_a_tenant_restarts_because_the_binding_changed(tmp_path: Path)
         for binding in (None, "irsa")
     }
     assert found[None] == found["irsa"] and found["irsa"]
+
+
+@pytest.mark.parametrize("objects", [100, 120])
+def test_a_role_whose_policies_iam_would_not_take_is_refused_by_the_plan(objects: int) -> None:
+    """IAM counts all inline policies of a role together, and says so when the apply has made half of what it makes."""
+    read = [
+        Statement(sid="Read", actions=["s3:GetObject"], resources=[f"arn:aws:s3:::{'b' * 70}/{number:03}" for number in range(objects)])
+    ]
+
+    def made() -> None:
+        key = [Statement(sid="Use", actions=["kms:Decrypt"], resources=[pulumi.Output.from_input("arn:aws:kms:a:1:key/2")])]
+        args = WorkloadIdentityArgs(
+            cluster=ClusterIdentity(name="c", account_id="1", region="us-east-1"),
+            namespace="evaluation",
+            service_account="loop",
+            policies={"access": read, "key": key},
+        )
+        assert (inline_characters(args.policies) > INLINE_LIMIT) is (objects > 100)
+        WorkloadIdentity("loop", args)
+
+    if objects > 100:
+        with pytest.raises(pulumi.RunError, match="loop of namespace evaluation may do takes 11099 characters, and IAM takes 10240"):
+            record(made)
+    else:
+        assert record(made).of_type(ROLE)
