@@ -32,12 +32,12 @@ class WallRow:
 
 
 def rows(page: str) -> Iterator[WallRow]:
-    """Of several tests those of one file may leave it out: `a.py::test_one`, `::test_two`."""
+    """Of several tests those of one file may leave it out: `a.py::test_one`,`::test_two`."""
     table = page.partition("## Which wall stops what")[2].partition("\n## ")[0]
     for line in [each for each in table.splitlines() if each.startswith("|")][2:]:
         attack, _, wall, shown = (cell.strip() for cell in line.strip("|").split("|"))
         tests = list[str]()
-        for each in shown.split(", "):
+        for each in shown.split(","):
             file, _, name = each.strip("`").partition("::")
             tests.append(f"{file or tests[-1].partition('::')[0]}::{name}")
         yield WallRow(attack, wall.strip("`"), tuple(tests))

@@ -33,6 +33,7 @@ def test_no_rule_objects_to_a_well_made_resource(type: str) -> None:
 
 @pytest.mark.parametrize(("rule", "type", "place", "value", "path"), REFUSED_EXAMPLES, ids=[m[0] for m in REFUSED_EXAMPLES])
 def test_a_rule_names_the_place_of_the_breach(rule: str, type: str, place: tuple[str | int, ...], value: Any, path: str) -> None:
+    assert BY_ID[rule].covers(type)
     verdict = evaluate(BY_ID[rule], resource(type, spoilt(type, place, value)))
     assert path in [b.dotted for b in verdict.breaches]
 

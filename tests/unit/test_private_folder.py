@@ -31,8 +31,9 @@ def test_a_new_folder_is_closed_to_others(tmp_path: Path) -> None:
     assert mode(private_folder(tmp_path / "a/b")) == 0o700
 
 
-def test_a_folder_that_others_may_enter_is_closed(tmp_path: Path) -> None:
-    (tmp_path / "state").mkdir(mode=0o755)
+@pytest.mark.parametrize("open_to", [0o750, 0o705, 0o710, 0o701, 0o777], ids=oct)
+def test_a_folder_that_others_may_enter_is_closed(tmp_path: Path, open_to: int) -> None:
+    (tmp_path / "state").mkdir(mode=open_to)
     assert mode(private_folder(tmp_path / "state")) == 0o700
 
 

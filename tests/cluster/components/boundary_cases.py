@@ -9,6 +9,8 @@ from tests.components.contracts import SURROUNDINGS
 
 TENANT = "vision"
 OTHER = "assist"
+ALIKE = "another-vision"
+"""A tenant whose name ends as this one's."""
 MESH, KEDA, POLICY, CORE = "networking.istio.io/v1", "keda.sh/v1alpha1", "policy/v1", "v1"
 GATEWAY = "istio-ingress/headway"
 
@@ -41,6 +43,10 @@ def _virtual_service(spec: dict[str, Any], name: str = "defects") -> dict[str, A
 def _entry(**said: Any) -> dict[str, Any]:
     """A route in the mesh whose one entry says so."""
     return _virtual_service({"hosts": [_host(TENANT)], "http": [{"route": [{"destination": {"host": _host(TENANT)}}], **said}]})
+
+
+def _named(*hosts: str) -> dict[str, Any]:
+    return _virtual_service({**_route(_host(TENANT))["spec"], "hosts": list(hosts)})
 
 
 def _destination(**policy: Any) -> dict[str, Any]:
@@ -127,8 +133,10 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("autoscalers-ask-the-platform", "a queue anywhere", _autoscaler(_counts(OWN_QUEUE, awsEndpoint="http://10.0.0.1"))),
     ("autoscalers-ask-the-platform", "a queue of its pod's choice", _autoscaler(_counts(OWN_QUEUE, queueURLFromEnv="ANY"))),
     ("destinations-of-own-services", "another's", _body(MESH, "DestinationRule", {"host": _host(OTHER)})),
+    ("destinations-of-own-services", "of who is called alike", _body(MESH, "DestinationRule", {"host": _host(ALIKE)})),
     ("destinations-of-own-services", "all", _body(MESH, "DestinationRule", {"host": "*.svc.cluster.local"})),
     ("destinations-stay-encrypted", "in plain text", _destination(tls={"mode": "DISABLE"})),
+    ("destinations-stay-encrypted", "without its own name", _destination(tls={"mode": "SIMPLE"})),
     ("destinations-stay-encrypted", "by default", _destination(tls={})),
     (
         "destinations-stay-encrypted",
@@ -165,6 +173,14 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("disruptions-stay-possible", "a second one of all pods", _budget("second", {"platform.io/tenant": TENANT}, maxUnavailable=1)),
     ("disruptions-stay-possible", "pods of everybody", _budget(maxUnavailable=1, selector={})),
     ("routes-of-own-hosts", "another's host", _route("defects.assist.inference.example.com")),
+    ("routes-of-own-hosts", "another's host beside its own", _named(PUBLIC, "defects.assist.inference.example.com")),
+    ("routes-of-own-hosts", "the host of who is called alike", _route(f"defects.{ALIKE}.inference.example.com")),
+    ("routes-of-own-hosts", "the name of who is called alike", _route(_host(ALIKE))),
+    (
+        "routes-of-own-hosts",
+        "another's server beside its own",
+        _entry(route=[{"destination": {"host": _host(each)}, "weight": 50} for each in (TENANT, OTHER)]),
+    ),
     ("routes-of-own-hosts", "every host", _route("*.inference.example.com")),
     ("routes-of-own-hosts", "another's name in the mesh", _route(_host(OTHER))),
     ("routes-of-own-hosts", "another's server", _route(PUBLIC, to=OTHER)),
@@ -182,6 +198,12 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ),
     ("routes-of-own-models", "of no model", _virtual_service(_route(PUBLIC)["spec"], "tried")),
     ("routes-of-own-models", "another gateway", _virtual_service({**_route(PUBLIC)["spec"], "gateways": ["assist/own"]})),
+    (
+        "routes-of-own-models",
+        "another gateway beside the platform's",
+        _virtual_service({**_route(PUBLIC)["spec"], "gateways": [GATEWAY, "assist/own"]}),
+    ),
+    ("routes-of-own-models", "of hosts without end", _named(*(f"h{number}.{_host(TENANT)}" for number in range(17)))),
     ("routes-of-own-models", "for chosen namespaces", _virtual_service({**_route(PUBLIC)["spec"], "exportTo": [OTHER]})),
     (
         "routes-of-own-models",
@@ -208,6 +230,7 @@ REACHES: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("routes-say-it-plainly", "what the gateway knows", _entry(headers={"response": {"set": {"x-degraded": "%ENVIRONMENT(A)%"}}})),
     ("routes-say-it-plainly", "another host by a header", _entry(headers={"request": {"set": {"host": f"defects.{OTHER}.example.com"}}})),
     ("routes-say-it-plainly", "retries by a header", _entry(headers={"request": {"set": {"x-envoy-max-retries": "1000000"}}})),
+    ("routes-say-it-plainly", "without what the gateway wrote", _entry(headers={"request": {"remove": ["x-user-id"]}})),
     ("routes-say-it-plainly", "more headers", _entry(headers={"request": {"add": {"x-user-id": "root"}}})),
     (
         "routes-say-it-plainly",

@@ -220,6 +220,16 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
         ),
     ),
     ("pods-may-leave", "held", lambda body: body["metadata"].update(finalizers=["test.example/held"])),
+    (
+        "pods-may-leave",
+        "held beside what a Job holds",
+        lambda body: body["metadata"].update(finalizers=["batch.kubernetes.io/job-tracking", "test.example/held"]),
+    ),
+    (
+        "pods-leave-in-time",
+        "once it does not start",
+        lambda body: container(body).update(startupProbe={"exec": {"command": ["a"]}, "terminationGracePeriodSeconds": 541}),
+    ),
     ("pods-leave-in-time", "in sixty years", lambda body: body["spec"].update(terminationGracePeriodSeconds=2**31 - 1)),
     (
         "pods-leave-in-time",
@@ -244,6 +254,13 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
             for each in ("limits", "requests")
         ],
     ),
+    (
+        "resources-that-are-counted",
+        "huge pages of the whole pod",
+        lambda body: body["spec"].update(
+            resources={each: {"hugepages-2Mi": "2Mi", "cpu": "1", "memory": "1Gi"} for each in ("limits", "requests")}
+        ),
+    ),
     ("devices-for-who-asks", "beside it", lambda body: body["spec"]["containers"].append(beside())),
     ("devices-for-who-asks", "before it", lambda body: body["spec"].update(initContainers=[beside()])),
     (
@@ -256,6 +273,7 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
     ("no-host-access", "network", lambda body: body["spec"].update(hostNetwork=True)),
     ("no-host-access", "processes", lambda body: body["spec"].update(hostPID=True)),
     ("no-host-access", "path", lambda body: body["spec"].update(volumes=[{"name": "v", "hostPath": {"path": "/"}}])),
+    ("no-host-access", "path below", lambda body: body["spec"].update(volumes=[{"name": "v", "hostPath": {"path": "/var/lib/kubelet"}}])),
     ("no-host-access", "port", lambda body: container(body).update(ports=[{"containerPort": 80, "hostPort": 80}])),
     ("no-host-access", "privilege", lambda body: container(body).update(securityContext={"privileged": True})),
     (
@@ -403,6 +421,23 @@ def test_what_controllers_make_meets_the_rules_too(guarded: ControlPlane) -> Non
 def test_a_tenants_namespace_cannot_step_out_of_the_rules(guarded: ControlPlane, labels: dict[str, str | None], subresource: str) -> None:
     assert relabelled(guarded, {"team": "blue"}, subresource, KEPT) == ""
     assert "headway-tenant-namespace-stays" in relabelled(guarded, labels, subresource, KEPT)
+
+
+def test_a_tenants_namespace_does_not_step_out_as_one_that_ends(guarded: ControlPlane) -> None:
+    """Its finalizers are written by a way of their own, which takes labels too."""
+    path = f"/api/v1/namespaces/{KEPT}/finalize"
+
+    def ended(labels: dict[str, str]) -> str:
+        body = {**namespace(KEPT, labels), "spec": {"finalizers": ["kubernetes"]}}
+        how: dict[str, Any] = {"query_params": [("dryRun", "All")], "header_params": {"Content-Type": "application/json"}}
+        try:
+            guarded.client.client.call_api(path, "PUT", body=body, response_types_map={}, auth_settings=["BearerToken"], **how)
+        except ApiException as error:
+            return str(error.body)
+        return ""
+
+    assert ended({TENANT: KEPT, LEVEL: "restricted"}) == ""
+    assert "headway-tenant-namespace-stays" in ended({LEVEL: "restricted"})
 
 
 @pytest.mark.parametrize("labels", [{TENANT: None}, {LEVEL: "privileged"}], ids=["no owner", "privileged"])

@@ -24,6 +24,11 @@ def rules(name: str, keys: str = KEYS, issuer: str = ISSUER) -> dict[str, Any]:
     return {**made, "metadata": {**made["metadata"], "name": f"tenant-{name}"}, "spec": {**made["spec"], "jwtRules": [rule]}}
 
 
+def with_keys(body: dict[str, Any], keys: str) -> dict[str, Any]:
+    (rule,) = body["spec"]["jwtRules"]
+    return {**body, "spec": {**body["spec"], "jwtRules": [{**{key: said for key, said in rule.items() if key != "jwksUri"}, "jwks": keys}]}}
+
+
 @pytest.fixture(scope="module")
 def gateway(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     define(control_plane, "istio")
@@ -50,15 +55,18 @@ def refusal(plane: ControlPlane, body: dict[str, Any], *, change: bool = False) 
 
 
 def test_keys_of_its_own_for_anothers_issuer_are_refused(gateway: ControlPlane) -> None:
-    said = refusal(gateway, rules("attacker", "https://evil.test/keys"))
-    assert "tenant-victim states other keys for an issuer of this object" in said
+    evil, own = rules("attacker", "https://evil.test/keys"), rules("attacker", "https://own.test/keys", "https://own.test")
+    beside = {**own, "spec": {**own["spec"], "jwtRules": [*own["spec"]["jwtRules"], *evil["spec"]["jwtRules"]]}}
+    for body in (evil, beside):
+        assert "tenant-victim states other keys for an issuer of this object" in refusal(gateway, body)
 
 
 def test_keys_that_stand_in_the_object_itself_are_refused_too(gateway: ControlPlane) -> None:
-    body = rules("attacker")
-    del body["spec"]["jwtRules"][0]["jwksUri"]
-    body["spec"]["jwtRules"][0]["jwks"] = '{"keys": []}'
-    assert "tenant-victim" in refusal(gateway, body)
+    assert "tenant-victim" in refusal(gateway, with_keys(rules("attacker"), '{"keys": []}'))
+    gateway.create(with_keys(rules("inside", issuer="https://inside.test"), '{"keys": []}'))
+    theirs = rules("attacker", issuer="https://inside.test")
+    assert "tenant-inside" in refusal(gateway, with_keys(theirs, '{"keys": [{}]}'))
+    assert refusal(gateway, with_keys(theirs, '{"keys": []}')) == ""
 
 
 def test_one_that_is_there_is_not_changed_into_it(gateway: ControlPlane) -> None:

@@ -251,6 +251,13 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("secrets in another state", VISION, "kms:Decrypt", KEY, {"kms:ResourceAliases": ["alias/headway-prod-state-cluster"]}),
     ("another tenant's artifacts", VISION, "s3:PutObject", f"{S3}artifacts-{ACCOUNT}/assist/chat/model", {}),
     ("another tenant's ledger", VISION, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/assist/chat/events/00000001.json", {}),
+    (
+        "the ledger of a tenant whose name begins alike",
+        RUNNER,
+        "s3:PutObject",
+        f"{S3}ledger-{ACCOUNT}/vision-x/chat/events/00000001.json",
+        {},
+    ),
     ("another tenant's lease", VISION, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/leases/assist/chat.json", {}),
     ("another tenant's role", VISION, "iam:PutRolePolicy", f"{ROLES}headway-prod-assist-models", dict(BOUNDARY)),
     ("a role of a tenant whose name begins alike", VISION, "iam:CreateRole", f"{ROLES}headway-prod-vision-x-models", dict(BOUNDARY)),
