@@ -33,7 +33,7 @@ def prepared(name: str, room: Room) -> Path:
         "only_mutate": list(room.files),
         "also_copy": beside,
         "pytest_add_cli_args_test_selection": list(room.tests),
-        "pytest_add_cli_args": ["-m", "not slow", "-p", "no:randomly", "--timeout=900"],
+        "pytest_add_cli_args": ["-m", "not slow", "-p", "no:randomly", "--timeout=900", *(f"--deselect={each}" for each in room.without)],
         "track_dependencies": False,
         "use_git_change_detection": False,
         "timeout_multiplier": 10,

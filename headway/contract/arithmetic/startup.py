@@ -127,7 +127,7 @@ def _time(size: Bytes, rate: Throughput) -> Duration:
 
 @dataclass(frozen=True)
 class BudgetBurn:
-    """What losing every replica once, and starting one anew, costs of the strictest availability objective."""
+    """What losing every replica once, and starting one anew, costs of the availability objective."""
 
     outage: Duration
     budget: Duration
@@ -143,10 +143,9 @@ class BudgetBurn:
 
 
 def budget_burn(model: Model, start: Startup) -> BudgetBurn | None:
-    """The error budget against one cold start; None when no availability is promised."""
-    promises = [slo for slo in model.slo if isinstance(slo, Availability)]
-    if not promises:
+    """The error budget against one cold start; None when no availability is promised. A contract promises it once."""
+    promise = next((slo for slo in model.slo if isinstance(slo, Availability)), None)
+    if promise is None:
         return None
-    tightest = min(promises, key=lambda slo: (Share.WHOLE - slo.objective) * int(slo.window))
-    budget = Duration((Share.WHOLE - int(tightest.objective)) * int(tightest.window) // Share.WHOLE)
-    return BudgetBurn(start.cold, budget, tightest.objective)
+    budget = Duration((Share.WHOLE - int(promise.objective)) * int(promise.window) // Share.WHOLE)
+    return BudgetBurn(start.cold, budget, promise.objective)
