@@ -39,7 +39,8 @@ _TABLE: Mapping[str, str] = {
     f"ec2:DetachInternetGateway ec2:DeleteInternetGateway {_EC2_TAGS}",
     "aws:ec2/launchTemplate:LaunchTemplate": "ec2:DescribeLaunchTemplates ec2:DescribeLaunchTemplateVersions ec2:CreateLaunchTemplate "
     f"ec2:CreateLaunchTemplateVersion ec2:ModifyLaunchTemplate ec2:DeleteLaunchTemplate {_EC2_TAGS}",
-    "aws:ec2/natGateway:NatGateway": f"ec2:DescribeNatGateways ec2:CreateNatGateway ec2:DeleteNatGateway {_EC2_TAGS}",
+    "aws:ec2/natGateway:NatGateway": f"ec2:DescribeNatGateways ec2:CreateNatGateway ec2:DeleteNatGateway "
+    f"iam:CreateServiceLinkedRole {_EC2_TAGS}",
     "aws:ec2/route:Route": "ec2:DescribeRouteTables ec2:CreateRoute ec2:ReplaceRoute ec2:DeleteRoute",
     "aws:ec2/routeTable:RouteTable": "ec2:DescribeRouteTables ec2:CreateRouteTable ec2:DeleteRouteTable "
     f"ec2:DisassociateRouteTable {_EC2_TAGS}",

@@ -33,10 +33,16 @@ PASSED_TO: Mapping[str, Sequence[str]] = {
     "tenant": ("pods.eks.amazonaws.com",),
 }
 """Services to which a layer hands roles."""
-SERVICES = ("ecr.amazonaws.com", "eks-nodegroup.amazonaws.com", "eks.amazonaws.com", "pullthroughcache.ecr.amazonaws.com")
+SERVICES = (
+    "ec2-nat-gateway.amazonaws.com",
+    "ecr.amazonaws.com",
+    "eks-nodegroup.amazonaws.com",
+    "eks.amazonaws.com",
+    "pullthroughcache.ecr.amazonaws.com",
+)
 """Services that make a role of their own when the cluster layer is the first in the account to use them, with the rights of whoever asks.
 
-Source: "Using service-linked roles" in the user guides of Amazon EKS and Amazon ECR.
+Source: "Using service-linked roles" in the user guides of Amazon EKS, Amazon ECR and Amazon VPC, where the first regional NAT gateway makes one.
 """
 _NO_RESOURCE = frozenset(
     [

@@ -1,11 +1,11 @@
 """Which operations of AWS the provider calls for each type that a layer registers, as its source says.
 
-Source: hashicorp/terraform-provider-aws, `internal/service/` and the file that each row names: create, read, update and
-delete of the arguments that our program sets, with the waits between. Files were read in stored copies of different
-ages, not at the version that pulumi-aws pins; those in `UNREAD` were not, and their rows are by the API alone. What the
-provider does only where somebody sets an argument that we never set (IPAM) or has what we never make (Lambda's
-interfaces) is left out. So is what it tries once EC2 refuses a subnet's end: to take the subnet from GuardDuty's endpoint
-(`ec2/vpc_subnet.go`), which a deployer may not, or it could blind whoever watches it; the guide says who ends that.
+Source: hashicorp/terraform-provider-aws, `internal/service/` and the file that each row names: create, read, update
+and delete of the arguments that our program sets, with the waits between. Files were read in stored copies of
+different ages, not at the version that pulumi-aws pins. What the provider does only where somebody sets an argument
+that we never set (IPAM) or has what we never make (Lambda's interfaces) is left out. So is what it tries once EC2
+refuses a subnet's end: to take the subnet from GuardDuty's endpoint (`ec2/vpc_subnet.go`), which a deployer may not,
+or it could blind whoever watches it; the guide says who ends that.
 """
 
 from collections.abc import Mapping
@@ -104,7 +104,7 @@ CALLS: Mapping[str, Calls] = {
         "DeleteLaunchTemplate",
     ),
     "aws:ec2/natGateway:NatGateway": Calls(
-        "ec2/vpc_nat_gateway.go", "CreateNatGateway", "DescribeNatGateways", _EC2_TAGS, "DeleteNatGateway"
+        "ec2/vpc_nat_gateway.go", "CreateNatGateway", "DescribeNatGateways", _EC2_TAGS, "DeleteNatGateway", _LINKED
     ),
     "aws:ec2/route:Route": Calls("ec2/vpc_route.go", "CreateRoute", "DescribeRouteTables", "ReplaceRoute", "DeleteRoute"),
     "aws:ec2/routeTable:RouteTable": Calls(
@@ -349,11 +349,6 @@ CALLS: Mapping[str, Calls] = {
         "RevokeSecurityGroupIngress",
     ),
 }
-
-UNREAD = frozenset(["ec2/vpc_nat_gateway.go"])
-"""Files whose rows nobody has held to a source that knows all that we set: no stored copy of this one has regional gateways. What is
-missing on a first account is looked for here first.
-"""
 
 EMPTYING = Calls("s3/delete.go", "", "ListObjectVersions", "", "DeleteObjects DeleteObject PutObjectLegalHold")
 """What `force_destroy` calls before the bucket itself goes; it names versions, and passes governance locks."""

@@ -78,6 +78,7 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     *(
         (CLUSTER, "iam:CreateServiceLinkedRole", f"{ROLES}aws-service-role/{service}/{name}", {"iam:AWSServiceName": service})
         for service, name in (
+            ("ec2-nat-gateway.amazonaws.com", "AWSServiceRoleForNATGateway"),
             ("ecr.amazonaws.com", "AWSServiceRoleForECRTemplate"),
             ("eks-nodegroup.amazonaws.com", "AWSServiceRoleForAmazonEKSNodegroup"),
             ("eks.amazonaws.com", "AWSServiceRoleForAmazonEKS"),

@@ -9,7 +9,7 @@ from components.access.actions import ACTIONS
 from components.access.duty import Duty
 from components.access.permissions import documents
 from stacks.access import bootstrap
-from tests.components.access.provider_calls import CALLS, EMPTYING, UNREAD, Calls, actions_called
+from tests.components.access.provider_calls import CALLS, EMPTYING, Calls, actions_called
 from tests.iam_evaluator import Request, allowed
 
 DISPOSABLE = Duty(
@@ -66,7 +66,3 @@ def test_an_administrator_may_make_change_and_remove_the_access_layer(type: str)
         if not allowed(Request(action, of_service[CALLS[type].service], context), bootstrap(DISPOSABLE), bootstrap(DISPOSABLE))
     ]
     assert refused == []
-
-
-def test_a_file_that_was_not_read_is_one_of_a_row() -> None:
-    assert sorted(UNREAD - {calls.file for calls in CALLS.values()}) == []
