@@ -20,6 +20,10 @@ SERIES_LIMIT = 4_000
 """Series of one replica: a Triton model has some 40, vLLM some 600. A replica with more would be a mistake of
 labels.
 """
+PAGE_LIMITS = {"bodySizeLimit": "16MB", "labelLimit": 64, "labelNameLengthLimit": 256, "labelValueLengthLimit": 1024}
+"""Of a page that a tenant's code may write, which every Prometheus holds whole: what is longer is not read at all.
+vLLM's series with the most labels, its configuration, has some 30.
+"""
 RESERVED = (
     "(ALERTS|DCGM|aggregator|alertmanager|apiserver|certmanager|cluster_autoscaler|container|controller_runtime|coredns|envoy|gpu_operator"
     "|grafana|headway|istio|keda|kube|kubelet|kubernetes|kubeproxy|loki|machine|node|otelcol|pilot|process_start|prometheus|scrape|tempo|up"
@@ -44,6 +48,7 @@ def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
             },
             "podTargetLabels": [MODEL, RELEASE, TENANT, f"{PREFIX}/version"],
             "sampleLimit": SERIES_LIMIT,
+            **PAGE_LIMITS,
             "podMetricsEndpoints": [
                 {
                     "port": METRICS,

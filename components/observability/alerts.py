@@ -348,9 +348,12 @@ _PLATFORM = (
         name="SeriesLimitReached",
         layer=FailureLayer.PLATFORM,
         severity=AlertSeverity.TICKET,
-        expression="sum(increase(prometheus_target_scrapes_exceeded_sample_limit_total[10m])) > 0",
+        expression=" or ".join(
+            f"sum(increase(prometheus_target_{name}_total[10m])) > 0"
+            for name in ("scrapes_exceeded_sample_limit", "scrapes_exceeded_body_size_limit", "scrape_pool_exceeded_label_limits")
+        ),
         hold="5m",
-        summary="A scrape target has more series than its limit, so Prometheus drops all of its metrics",
+        summary="A scrape target has more series than its limit, or larger ones, so Prometheus drops all of its metrics",
     ),
     Alert(
         name="NotificationsFailing",

@@ -38,9 +38,15 @@ UNUSED_SECONDS = 300
 CONNECTIONS = 10_000
 """At once, of one proxy and port; more are closed. At some 70 KiB each with TLS they fit into a proxy's memory."""
 
-REPLICA_PROXY_SERIES = 20_000
-"""Of one proxy of a replica, of which two dozen kinds of answers make some 2,000. Whoever is in its mesh writes headers
-that become labels.
+REPLICA_PROXY_LIMITS = {
+    "sampleLimit": 20_000,
+    "bodySizeLimit": "32MB",
+    "labelLimit": 64,
+    "labelNameLengthLimit": 256,
+    "labelValueLengthLimit": 1024,
+}
+"""Of the page of one replica's proxy, on which two dozen kinds of answers make some 2,000 series. Whoever is in its mesh
+writes headers that become labels, and whoever is in its pod may answer in its place.
 """
 
 _UNREAD_TAGS = ("connection_security_policy", "destination_principal", "source_canonical_revision", "source_principal", "source_version")
@@ -243,7 +249,7 @@ def _monitors() -> tuple[Manifest, ...]:
     }
     return (
         _proxies("proxy-metrics", "mesh-proxies", {"action": "keep", **gateway}),
-        _proxies("replica-proxy-metrics", "mesh-replicas", {"action": "drop", **gateway}, [own], {"sampleLimit": REPLICA_PROXY_SERIES}),
+        _proxies("replica-proxy-metrics", "mesh-replicas", {"action": "drop", **gateway}, [own], REPLICA_PROXY_LIMITS),
         Manifest(
             role="control-plane-metrics",
             body=object_(
@@ -258,7 +264,7 @@ def _proxies(
     name: str,
     which: Mapping[str, Any],
     believed: Sequence[Mapping[str, Any]] = (),
-    limit: Mapping[str, int] = MappingProxyType({}),
+    limit: Mapping[str, int | str] = MappingProxyType({}),
 ) -> Manifest:
     spec = {
         "selector": {"matchExpressions": [{"key": "istio-prometheus-ignore", "operator": "DoesNotExist"}]},

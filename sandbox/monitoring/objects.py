@@ -16,7 +16,15 @@ from typing import Any
 SERVED = r"10\.(12[89]|1[3-8]\d|19[01])\.(\d+\.\d+:\d+)"
 LOOPBACK = "127.$1.$2"
 
-_POD_MONITOR = {"selector", "podTargetLabels", "sampleLimit", "podMetricsEndpoints"}
+_LIMITS = {
+    "bodySizeLimit": "body_size_limit",
+    "labelLimit": "label_limit",
+    "labelNameLengthLimit": "label_name_length_limit",
+    "labelValueLengthLimit": "label_value_length_limit",
+    "sampleLimit": "sample_limit",
+}
+"""By the names of the operator and of Prometheus."""
+_POD_MONITOR = {"selector", "podTargetLabels", "podMetricsEndpoints", *_LIMITS}
 _ENDPOINT = {"port", "path", "interval", "metricRelabelings", "scrapeTimeout"}
 _RELABELLING = {"action": "action", "regex": "regex", "sourceLabels": "source_labels"}
 """Of series, by the names of the operator and of Prometheus."""
@@ -79,7 +87,7 @@ def _scrape_config(
         "metrics_path": endpoint.get("path", "/metrics"),
         "scrape_interval": interval,
         "scrape_timeout": interval,
-        "sample_limit": spec.get("sampleLimit", 0),
+        **{name: spec[key] for key, name in _LIMITS.items() if key in spec},
         "kubernetes_sd_configs": [
             {
                 "role": "pod",

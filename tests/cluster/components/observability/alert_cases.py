@@ -340,10 +340,13 @@ CASES = (
     Case(
         alert="SeriesLimitReached",
         sick=("prometheus_target_scrapes_exceeded_sample_limit_total 0+1x480",),
-        well=("prometheus_target_scrapes_exceeded_sample_limit_total 4x480",),
+        well=(
+            "prometheus_target_scrapes_exceeded_sample_limit_total 4x480",
+            "prometheus_target_scrapes_exceeded_body_size_limit_total 4x480",
+        ),
         at="30m",
         labels={},
-        summary="A scrape target has more series than its limit, so Prometheus drops all of its metrics",
+        summary="A scrape target has more series than its limit, or larger ones, so Prometheus drops all of its metrics",
     ),
     Case(
         alert="NotificationsFailing",

@@ -3,9 +3,11 @@ that relabels as the platform's monitors say keeps none of it.
 """
 
 import json
+import re
 import subprocess
 import urllib.request
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import Any
 from urllib.parse import urlencode
 
@@ -34,6 +36,13 @@ ALERTS{{alertname="NodeLost",alertstate="firing"}} 1
 nv_inference_request_success{{platform_io_tenant="assist",namespace="assist"}} 3
 own_queue_length 5
 """
+HOSTILE = {
+    "a value without end": 'own{a="%s"} 1\n' % ("x" * 2**20),
+    "labels without end": "own{{{}}} 1\n".format(",".join(f'a{number}="1"' for number in range(5_000))),
+    "a name without end": 'own{%s="1"} 1\n' % ("a" * 2**16),
+    "series without end": "".join(f'own{{a="{number}"}} 1\n' for number in range(50_000)),
+    "a page without end": f"# HELP own {'x' * 2**26}\nown 1\n",
+}
 PROXYS = f"istio_requests_total{{{OTHERS}}} 7\nistio_requests_total{{{OWN}}} 9\n"
 
 
@@ -43,36 +52,48 @@ def relabelled(endpoint: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{str(names.get(key, key)): value for key, value in rule.items()} for rule in endpoint.get("metricRelabelings", ())]
 
 
-def endpoints() -> dict[str, Mapping[str, Any]]:
+def limited(monitor: Mapping[str, Any]) -> dict[str, Any]:
+    """The limits of a PodMonitor, by Prometheus' own names."""
+    return {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): value for key, value in monitor.items() if key.endswith("Limit")}
+
+
+def monitors() -> dict[str, Mapping[str, Any]]:
     every = [*mesh.manifests(hosts=["a.example"], certificate=None, region="us-east-1"), *service("defects").manifests()]
-    return {each.body["metadata"]["name"]: each.body["spec"]["podMetricsEndpoints"][0] for each in every if each.kind == "PodMonitor"}
+    return {each.body["metadata"]["name"]: each.body["spec"] for each in every if each.kind == "PodMonitor"}
 
 
 @pytest.fixture(scope="module")
 def ask(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The series that an expression finds, once all three pages were read."""
+    """The series that an expression finds, once all pages were read, and those of hostile pods refused."""
     toolchain, folder, (port, *_) = (
         ensure_toolchain(control_plane.layout, Silent(), TOOL_SETS),
         tmp_path_factory.mktemp("prometheus"),
         free_ports(),
     )
-    found = endpoints()
-    with shown(FORGED) as server, shown(PROXYS) as proxy, shown(PROXYS) as gateway:
-        targets = (("defects", server, "vision"), ("mesh-replicas", proxy, "vision"), ("mesh-proxies", gateway, GATEWAY_NAMESPACE))
+    found = monitors()
+    with ExitStack() as pages:
+        told = ((FORGED, "defects", "vision"), (PROXYS, "mesh-replicas", "vision"), (PROXYS, "mesh-proxies", GATEWAY_NAMESPACE))
+        hostile = [*((text, "defects", "vision") for text in HOSTILE.values()), (HOSTILE["a page without end"], "mesh-replicas", "vision")]
         jobs = [
             {
-                "job_name": name,
+                "job_name": f"{name}-{number}",
                 "scrape_interval": "1s",
-                "static_configs": [{"targets": [page.target], "labels": {"namespace": namespace, "platform_io_tenant": namespace}}],
-                "metric_relabel_configs": relabelled(found[name]),
+                "static_configs": [
+                    {
+                        "targets": [pages.enter_context(shown(text)).target],
+                        "labels": {"namespace": namespace, "platform_io_tenant": namespace},
+                    }
+                ],
+                "metric_relabel_configs": relabelled(found[name]["podMetricsEndpoints"][0]),
+                **limited(found[name]),
             }
-            for name, page, namespace in targets
+            for number, (text, name, namespace) in enumerate([*told, *hostile])
         ]
         (folder / "prometheus.yml").write_text(yaml.safe_dump({"scrape_configs": jobs}))
         words = [f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data", f"--web.listen-address=127.0.0.1:{port}"]
         with subprocess.Popen([toolchain.binary("prometheus"), *words], stderr=subprocess.DEVNULL) as process:
             try:
-                eventually(lambda: len(_found(port, "up == 1")) == len(jobs) or None, within=60)
+                eventually(lambda: (len(_found(port, "up == 1")) >= len(told) and len(_found(port, "up")) == len(jobs)) or None, within=60)
                 yield lambda expression: _found(port, expression)
             finally:
                 process.terminate()
@@ -110,3 +131,8 @@ def test_a_pod_says_what_it_likes_of_itself_and_names_no_other_tenant(ask: Any) 
     assert [each["namespace"] for each in ask("own_queue_length")] == ["vision"]
     (found,) = ask("nv_inference_request_success")
     assert (found["namespace"], found["platform_io_tenant"]) == ("vision", "vision")
+
+
+def test_a_page_larger_than_any_servers_is_not_kept(ask: Any) -> None:
+    read = {each["job"] for each in ask("up == 1")}
+    assert read == {"defects-0", "mesh-replicas-1", "mesh-proxies-2"}
