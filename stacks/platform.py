@@ -324,21 +324,25 @@ class _PlatformLayer:
         )
 
     def evaluation(self) -> None:
-        """The loop that asks what serves its labelled requests, as the contracts of this environment's tenants say now."""
+        """The loops that ask what serves its labelled requests and watch what users send and get, as the contracts of this environment's
+        tenants say now."""
         image, account, environment = self._settings.loops.image, self._account, self._settings.environment
         if image is None:
             return
-        asked = {f"{tenant}/{model.name}": model.evaluation for tenant, found in self._models().items() for model in found}
-        services = {chain: each for chain, each in asked.items() if each}
-        buckets = {role: bucket_name(environment, role, account.id) for role in ("artifacts", "ledger")}
+        models = {f"{tenant}/{model.name}": model for tenant, found in self._models().items() for model in found}
+        looked_at = evaluation.LookedAt(
+            asked={chain: model.evaluation for chain, model in models.items() if model.evaluation},
+            watched={chain: model.watched_traffic for chain, model in models.items() if model.watched_traffic},
+            **{role: bucket_name(environment, role, account.id) for role in ("artifacts", "ledger", "telemetry")},
+        )
         needs: list[pulumi.Resource] = [self._monitoring, self._namespace(EVALUATION_NAMESPACE)]
         annotations: Annotations = None
         witnesses = f"arn:aws:ssm:{account.region}:{account.id}:parameter{witness_path(environment)}"
-        if reads := evaluation.permissions(services, witnesses=witnesses, **buckets):
+        if reads := evaluation.permissions(looked_at, witnesses=witnesses):
             identity = self._identify(evaluation.NAME, EVALUATION_NAMESPACE, evaluation.NAME, reads, uses_key=STORES)
             needs.append(identity)
             annotations = identity.annotations
-        known = evaluation.settings(environment, account.region, services, **buckets)
+        known = evaluation.settings(environment, account.region, looked_at)
         self._objects(evaluation.NAME, evaluation.manifests(image, account.region, known, annotations), after=needs)
 
     def pins(self) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from headway.contract.drift import Drift
+from headway.contract.drift import Drift, WatchedTraffic
 from headway.contract.sampling import Sample
 from headway.ledger.chain import Ledger
 from headway.release.evaluation.watched import drift_chain
@@ -24,6 +24,10 @@ def drift(**changed: Any) -> Drift:
         {"name": "score", "of": "response", "at": "/scores", "take": "largest"},
     ]
     return Drift.model_validate({"numbers": numbers, "reference": "1h", "rhythm": "none", **changed})
+
+
+def traffic(**changed: Any) -> WatchedTraffic:
+    return WatchedTraffic.model_validate({"drift": drift(**changed).model_dump(mode="json"), "retention": "90d"})
 
 
 def usual(_: float) -> float:
@@ -44,6 +48,9 @@ class Users:
     read: list[tuple[str, float, float]] = field(default_factory=list[tuple[str, float, float]])
     meanwhile: Callable[[], object] | None = None
     """What happens once while samples are read."""
+    speed: float = 1.0
+    text: str = ""
+    """What each request says among its characters."""
     _watch: DriftWatch | None = None
 
     def rounds(self) -> Ledger:
@@ -63,7 +70,7 @@ class Users:
             for copy in range(self.copies):
                 time = datetime.fromtimestamp(moment + copy * 0.01, UTC).isoformat()
                 one = f"{rng.integers(2**32):08x}-{number}-{copy}"
-                bodies: dict[str, Any] = {"request": {"text": "x" * characters}, "response": {"scores": [score, 1 - score]}}
+                bodies: dict[str, Any] = {"request": {"text": self.text.ljust(characters, "x")}, "response": {"scores": [score, 1 - score]}}
                 found.append(Sample(request_id=one, workload="w", time=time, mirrored=False, status=200, **bodies))
         return found
 
@@ -76,6 +83,7 @@ class Users:
             late_seconds=LATE,
             chance=Random(1),
             now=self.scene.world.now,
+            speed=self.speed,
         )
 
     def looks(self, hours: float, every: float = 0.25) -> DriftResult:

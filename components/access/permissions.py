@@ -374,7 +374,9 @@ def workloads_boundary(duty: Duty) -> tuple[Statement, ...]:
             conditions=here,
             reason="A boundary gives nothing; the role's own policies name resources",
         ),
-        Statement(sid="Witness", actions=["ssm:PutParameter"], resources=[f"{duty.witness}/*/evaluation.*"]),
+        Statement(
+            sid="Witness", actions=["ssm:PutParameter"], resources=[f"{duty.witness}/*/{beside}.*" for beside in ("drift", "evaluation")]
+        ),
         # Services without regions: who asks them asks us-east-1.
         Statement(
             sid="Names",

@@ -11,7 +11,7 @@ from typing import Any
 
 from components.addons.grafana_pages import leads
 from components.observability.alert import Alert, AlertSeverity, FailureLayer
-from components.observability.evaluation_alerts import ANSWERS_WORSE, EVALUATION_SILENT
+from components.observability.evaluation_alerts import ANSWERS_WORSE, DRIFT_PROVEN, DRIFT_SILENT, EVALUATION_SILENT
 from components.platform.namespaces import RATE_LIMIT
 from headway.wire import MIG_STARTUP_SECONDS, MIG_TAINT, QUARANTINE
 
@@ -405,6 +405,7 @@ _PLATFORM = (
 ALERTS: Sequence[Alert] = (
     *_REQUEST,
     ANSWERS_WORSE,
+    DRIFT_PROVEN,
     *_MODEL_SERVER,
     *_GPU,
     *_NODE,
@@ -412,6 +413,7 @@ ALERTS: Sequence[Alert] = (
     *_DEPLOYMENT,
     *_PLATFORM,
     EVALUATION_SILENT,
+    DRIFT_SILENT,
 )
 
 

@@ -24,25 +24,13 @@ def picked(name: str) -> dict[str, str]:
 
 
 def deployment(
-    name: str, namespace: str, container: Mapping[str, Any], *, grace_seconds: int, settings: str | None = None
+    name: str, namespace: str, *containers: Mapping[str, Any], grace_seconds: int, settings: str | None = None
 ) -> dict[str, Any]:
-    """The loop itself, as the service account of its name; `container` says what is special about it, `settings` names a ConfigMap that it
-    reads."""
-    # The client of Kubernetes keeps the API server's certificate in a temporary file.
-    env = [*container.get("env", ()), {"name": "TMPDIR", "value": SCRATCH}]
-    whole = {
-        "name": name,
-        **container,
-        "env": env,
-        "securityContext": dict(RESTRICTED_CONTAINER),
-        "volumeMounts": [
-            {"name": "scratch", "mountPath": SCRATCH},
-            *([{"name": "settings", "mountPath": SETTINGS, "readOnly": True}] if settings else []),
-        ],
-    }
+    """The loop itself, as the service account of its name; `containers` say what is special about each, and one beside the first also its
+    name; `settings` names a ConfigMap that they read."""
     pod = {
         "automountServiceAccountToken": True,
-        "containers": [whole],
+        "containers": [_whole(name, each, settings) for each in containers],
         "enableServiceLinks": False,
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "priorityClassName": PLATFORM_PRIORITY,
@@ -69,6 +57,20 @@ def deployment(
             "template": {"metadata": {"labels": labels(name)}, "spec": pod},
         },
     )
+
+
+def _whole(name: str, container: Mapping[str, Any], settings: str | None) -> dict[str, Any]:
+    return {
+        "name": name,
+        **container,
+        # The client of Kubernetes keeps the API server's certificate in a temporary file.
+        "env": [*container.get("env", ()), {"name": "TMPDIR", "value": SCRATCH}],
+        "securityContext": dict(RESTRICTED_CONTAINER),
+        "volumeMounts": [
+            {"name": "scratch", "mountPath": SCRATCH},
+            *([{"name": "settings", "mountPath": SETTINGS, "readOnly": True}] if settings else []),
+        ],
+    }
 
 
 def budget(name: str, namespace: str) -> dict[str, Any]:

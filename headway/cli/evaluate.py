@@ -6,16 +6,15 @@ it where releases run, as the same identity.
 
 import time
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from random import SystemRandom
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli import look_loop
 from headway.cli.environment_choice import EnvironmentOption, to_write
-from headway.cli.listening_place import listening_place
-from headway.cli.look_voice import LookVoice, failures
+from headway.cli.look_voice import LookVoice
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import NotifyOption, ProjectOption, PrometheusOption
 from headway.cli.unanswered import plainly
@@ -26,13 +25,8 @@ if TYPE_CHECKING:
     from headway.release.driver.event_kinds import ReleaseOutcome
     from headway.release.evaluation.decision import ServedVersion
     from headway.release.evaluator.evaluator import Evaluator, LookResult, TakeBack
-    from headway.release.evaluator.serving import EvaluationPulse
     from headway.release.service_place import ServicePlace
 
-_PAUSE_SECONDS = 60.0
-"""Longest between two looks of the loop: a contract or a release may be new."""
-_PATIENCE_SECONDS = 900.0
-"""Without a look that ended, after which the loop calls itself stuck."""
 _WORST = (Exit.ROLLED_BACK, Exit.REFUSED, Exit.ENVIRONMENT, Exit.UNDER_WAY)
 
 
@@ -63,30 +57,21 @@ def evaluate(
     Exit codes: 0 nothing is proven; 5 it was taken back; 1 a person has to decide; 6 a release is under way, and nothing was asked.
     """
     from headway.cli.release_start import in_time
+    from headway.release.evaluator.in_cluster import evaluated_services
 
-    here = _inside(service, in_cluster) if in_cluster else _places(service, to_write(environment, project), project, prometheus)
+    here = (
+        look_loop.inside(service, in_cluster, evaluated_services)
+        if in_cluster
+        else _places(service, to_write(environment, project), project, prometheus)
+    )
     with plainly():
-        if speed != 1.0:
+        if speed != 1.0 and here:
             in_time(here[0], speed)
         looking = Looking(here, speed=speed, guarded=not unguarded, acts=in_cluster is None, output=output, notify=notify)
         if watch:
             looking.watch(serve, alone=service is not None)
         codes = {looking.look(here[0]).code} if service else {looking.answered(each) for each in here}
     raise typer.Exit(next((code for code in _WORST if code in codes), Exit.OK))
-
-
-def _inside(service: str | None, file: Path) -> "Sequence[ServicePlace]":
-    """Services of the platform's file. Raises UserError."""
-    from headway.release.evaluator.in_cluster import evaluated_services
-
-    if service:
-        raise UserError(
-            f"--in-cluster asks every service of its file, and {service} is named beside it.",
-            "Nothing was asked.",
-            "Leave one of the two out.",
-            Exit.USAGE,
-        )
-    return evaluated_services(file)
 
 
 def _places(service: str | None, environment: str, project: Path | None, prometheus: str | None) -> "tuple[ServicePlace, ...]":
@@ -132,32 +117,19 @@ class Looking:
 
     def watch(self, serve: str, *, alone: bool) -> None:
         """Until the process is stopped. What does not answer is said, and asked again."""
-        from headway.release.evaluator.serving import EvaluationPulse, shown_at
+        from headway.release.evaluator.serving import EvaluationPulse
 
         if alone:
             self._evaluator(self._here[0])  # a contract that asks nothing is refused before the loop begins
-        chains = [each.chain for each in self._here]
-        pulse, due = EvaluationPulse(time.monotonic, _PATIENCE_SECONDS, time.time), dict.fromkeys(chains, 0.0)
-        pulse.watches(chains)
-        with shown_at(pulse, *listening_place(serve)) if serve else nullcontext():
-            while True:
-                for here in self._here:
-                    if time.monotonic() < due[here.chain]:
-                        continue
-                    try:
-                        due[here.chain] = self._turn(here, pulse)
-                    except failures() as failure:
-                        pulse.failed()
-                        due[here.chain] = time.monotonic() + _PAUSE_SECONDS / self._speed
-                        self._voice.fail(here.chain, failure)
-                pulse.turned()
-                time.sleep(max(0.2, min(due.values(), default=time.monotonic() + _PAUSE_SECONDS) - time.monotonic()))
+        pulse = EvaluationPulse(time.monotonic, look_loop.PATIENCE_SECONDS, time.time)
 
-    def _turn(self, here: "ServicePlace", pulse: "EvaluationPulse") -> float:
-        """One look of the loop; when the next is due."""
-        result = self.look(here)
-        pulse.looked(here.chain, result)
-        return time.monotonic() + min(_PAUSE_SECONDS / self._speed, result.wait)
+        def turn(here: "ServicePlace") -> float:
+            result = self.look(here)
+            pulse.looked(here.chain, result)
+            return result.wait
+
+        pause = look_loop.PAUSE_SECONDS / self._speed
+        look_loop.for_ever(self._here, turn, pulse=pulse, voice=self._voice, serve=serve, pause=pause)
 
     def _evaluator(self, here: "ServicePlace") -> "Evaluator":
         from datetime import UTC, datetime

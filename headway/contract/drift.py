@@ -90,3 +90,12 @@ class Drift(Part):
                 consequence="Hours that it does not hold have nothing to be compared with",
                 remedy=f"Use at least {self.rhythm.whole}, or rhythm: none where traffic has none",
             )
+
+
+class WatchedTraffic(Part):
+    """What a loop must know of a contract to watch its service."""
+
+    drift: Drift
+    """What is watched."""
+    retention: Duration
+    """For how long samples of requests are kept, which says where they are."""

@@ -13,7 +13,7 @@ from headway.contract.batch import Batch
 from headway.contract.batching import Batching
 from headway.contract.data import Data
 from headway.contract.degradation import Degradation
-from headway.contract.drift import Drift
+from headway.contract.drift import Drift, WatchedTraffic
 from headway.contract.envelope import Envelope
 from headway.contract.evaluation import Evaluation
 from headway.contract.health import Health
@@ -73,6 +73,11 @@ class ModelParts(Part):
     """What of users' requests and answers is watched for drift; nothing when left out."""
     batch: Batch | None = None
     """The batch variant on spot; nothing of it exists when left out."""
+
+    @property
+    def watched_traffic(self) -> WatchedTraffic | None:
+        """What a loop must know to watch it; None for one of which nothing is watched."""
+        return WatchedTraffic(drift=self.drift, retention=self.data.retention) if self.drift else None
 
     @property
     def model_names(self) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from headway.environment.port import Environment, OutOfReachError
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
+    from headway.contract.drift import WatchedTraffic
     from headway.contract.evaluation import Evaluation
     from headway.contract.model import Model
     from headway.contract.pool import Pool
@@ -144,6 +145,10 @@ class ServicePlace:
     def evaluation(self) -> "Evaluation | None":
         """What its contract says that the serving version is asked. Raises UserError as `contract` does."""
         return self.contract().evaluation
+
+    def watched(self) -> "WatchedTraffic | None":
+        """What its contract says that is watched for drift. Raises UserError as `contract` does."""
+        return self.contract().watched_traffic
 
     @property
     def api(self) -> "KubernetesApi":

@@ -286,7 +286,7 @@ RULES = (
             name: {"type": "integer", "minimum": 0, "default": default}
             for name, default in {
                 "fewestMebibytes": 17_500,
-                "fewestMillicores": 6_800,
+                "fewestMillicores": 6_900,
                 "mostMebibytes": 24_500,
                 "mostMillicores": 8_800,
                 "nodeMebibytes": 510,

@@ -11,6 +11,11 @@ it, so a small change that comes soon after few values is found late or never; a
 is a change like any other: compare with values of the same hour only. Requests that come in clusters are not exchangeable either: take one of
 each. Ranks of different orders are martingales each in what it has seen itself, and their mean need not be one in what all have seen (Choe and
 Ramdas, "Combining evidence across filtrations", 2024, arXiv 2402.09698): so it is the largest that counts, each against its part of the budget.
+
+What a delay is made of: a change is worth its Kullback-Leibler divergence a value. Even a test that is told everything needs log 100 = 4.6
+nats in the mean (Wald); this one needs about 7 more for not knowing when, and 2 to 4 for not knowing what. Nor does it know what is usual: the
+last d of N + d exchangeable values are worth log of N + d over d at most, 7 nats for one among 1,250. So one value never proves drift, and what
+a CUSUM with exact knowledge finds within 5 takes 8 to 13.
 """
 
 from dataclasses import dataclass, replace

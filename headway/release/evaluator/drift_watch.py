@@ -92,7 +92,8 @@ ReadSamples = Callable[[str, float, float], Sequence[Sample]]
 
 
 class DriftWatch:
-    """Of one service. `rounds`: its chain of watched numbers; `releases`: that of its releases. `late_seconds`: how long a sample may take."""
+    """Of one service. `rounds`: its chain of watched numbers; `releases`: that of its releases. `late_seconds`: how long a sample may take.
+    `speed`: for the sandbox, where times pass faster."""
 
     def __init__(
         self,
@@ -104,9 +105,12 @@ class DriftWatch:
         late_seconds: float,
         chance: Random,
         now: Callable[[], datetime],
+        speed: float = 1.0,
     ) -> None:
         self._rounds, self._releases, self._drift, self.read = rounds, releases, drift, read
         self._late, self._chance, self._now = late_seconds, chance, now
+        self._window, self._apart, self._reference = WINDOW_SECONDS / speed, APART_SECONDS / speed, drift.reference.seconds / speed
+        self._catches_up = _CATCHES_UP.total_seconds() / speed
         self._known, self._seen = DriftStanding(release="", watched=watched_key(drift)), 0
 
     def look(self) -> DriftResult:
@@ -115,16 +119,16 @@ class DriftWatch:
         self._rounds.attest()  # also what was written by a loop that died then
         standing = self._standing(self._serving(service))
         if standing.found:
-            return DriftResult(look=DriftLook.DRIFTED, standing=standing, wait=WINDOW_SECONDS)
+            return DriftResult(look=DriftLook.DRIFTED, standing=standing, wait=self._window)
         if service.running:
-            return DriftResult(look=DriftLook.UNDER_WAY, standing=standing, wait=WINDOW_SECONDS)
+            return DriftResult(look=DriftLook.UNDER_WAY, standing=standing, wait=self._window)
         complete = self._now().timestamp() - self._late
         if not standing.numbers:
             return self._learn(service, standing, complete)
-        end = standing.until + (complete - standing.until) // WINDOW_SECONDS * WINDOW_SECONDS
+        end = standing.until + (complete - standing.until) // self._window * self._window
         if end <= standing.until:
-            return DriftResult(look=DriftLook.WAITING, standing=standing, wait=standing.until + WINDOW_SECONDS - complete)
-        return self._count(standing, max(standing.until, end - _CATCHES_UP.total_seconds()), end)
+            return DriftResult(look=DriftLook.WAITING, standing=standing, wait=standing.until + self._window - complete)
+        return self._count(standing, max(standing.until, end - self._catches_up), end)
 
     def anew(self, reason: str) -> None:
         """Learn from now on what is usual. Raises UserError where nothing serves, UnreachableError."""
@@ -132,9 +136,9 @@ class DriftWatch:
         self._write(DriftEvent.ANEW, standing, {"since": self._now().timestamp(), "reason": reason})
 
     def _learn(self, service: ServiceState, standing: DriftStanding, complete: float) -> DriftResult:
-        length = self._drift.reference.seconds
+        length = self._reference
         begun = max(standing.since, datetime.fromisoformat(service.past[-1].last).timestamp() if service.past else 0.0)
-        start = math.ceil(max(begun, complete - length - WINDOW_SECONDS) / WINDOW_SECONDS) * WINDOW_SECONDS
+        start = math.ceil(max(begun, complete - length - self._window) / self._window) * self._window
         if complete < start + length:
             return DriftResult(look=DriftLook.LEARNING, standing=standing, wait=start + length - complete)
         windows = self._windows(standing.release, start, start + length)
@@ -142,12 +146,12 @@ class DriftWatch:
         fewest = min(pooled, key=lambda name: len(pooled[name]))
         if len(pooled[fewest]) * (CUTS - 1) / CUTS < FEWEST:
             few = (fewest, len(pooled[fewest]))
-            return DriftResult(look=DriftLook.FEW, standing=standing, wait=WINDOW_SECONDS, fewest=few)
+            return DriftResult(look=DriftLook.FEW, standing=standing, wait=self._window, fewest=few)
         edges = {name: cut(values[::CUTS]) for name, values in pooled.items()}
         cutting = {name: counted(celled(pooled[name][::CUTS], edges[name])).tolist()[: len(edges[name]) + 1] for name in edges}
         compared = _without_what_cuts(windows)
         self._write(DriftEvent.REFERENCE, standing, {"edges": edges, "cutting": cutting, **self._body(compared, edges, start + length)})
-        return DriftResult(look=DriftLook.COUNTED, standing=self._standing(standing.release), wait=WINDOW_SECONDS)
+        return DriftResult(look=DriftLook.COUNTED, standing=self._standing(standing.release), wait=self._window)
 
     def _count(self, standing: DriftStanding, start: float, end: float) -> DriftResult:
         windows = self._windows(standing.release, start, end)
@@ -155,10 +159,10 @@ class DriftWatch:
         self._write(DriftEvent.COUNTED, standing, self._body(windows, edges, end))
         after = self._standing(standing.release)
         if not (proven := after.proven):
-            return DriftResult(look=DriftLook.COUNTED, standing=after, wait=WINDOW_SECONDS)
+            return DriftResult(look=DriftLook.COUNTED, standing=after, wait=self._window)
         if not after.found:
             self._write(DriftEvent.DRIFTED, after, {"value": float(f"{after.value:.6g}"), "reason": proven})
-        return DriftResult(look=DriftLook.DRIFTED, standing=self._standing(standing.release), wait=WINDOW_SECONDS, new=not after.found)
+        return DriftResult(look=DriftLook.DRIFTED, standing=self._standing(standing.release), wait=self._window, new=not after.found)
 
     def _body(self, windows: Sequence[SampleWindow], edges: Mapping[str, Sequence[float]], until: float) -> dict[str, Any]:
         counted = [
@@ -169,14 +173,14 @@ class DriftWatch:
         return {"rhythm": self._drift.rhythm.value, "seed": self._chance.getrandbits(32), "windows": counted, "until": until}
 
     def _windows(self, release: str, start: float, end: float) -> list[SampleWindow]:
-        starts = [start + WINDOW_SECONDS * number for number in range(round((end - start) / WINDOW_SECONDS))]
+        starts = [start + self._window * number for number in range(round((end - start) / self._window))]
         return [SampleWindow(each, self._values(release, each)) for each in starts]
 
     def _values(self, release: str, start: float) -> dict[str, list[float]]:
-        once = {each.request_id: each for each in self.read(release, start, start + WINDOW_SECONDS)}
+        once = {each.request_id: each for each in self.read(release, start, start + self._window)}
         apart: list[Sample] = []
         for sample in sorted(once.values(), key=lambda each: (_moment(each), each.request_id)):
-            if sample.status == _OK and (not apart or _moment(sample) - _moment(apart[-1]) >= APART_SECONDS):
+            if sample.status == _OK and (not apart or _moment(sample) - _moment(apart[-1]) >= self._apart):
                 apart.append(sample)
         chosen = sorted(sorted(apart, key=lambda each: each.request_id)[:VALUES_AT_MOST], key=_moment)
         numbers = {each.name: [number_of(sample, each) for sample in chosen] for each in self._drift.numbers}

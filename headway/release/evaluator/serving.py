@@ -1,26 +1,32 @@
-"""What the loop shows of itself while it runs: whether it still looks, and how each version stands by its labelled answers."""
+"""What the loops show of themselves while they run: whether they still look, and how each version stands. No label has a value of a request."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any, Generic, TypeVar
 
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headway.listening import listening, pages
+from headway.release.evaluator.drift_watch import DriftResult
 from headway.release.evaluator.evaluator import LookResult
+
+_WHOSE = ("tenant", "model")
+Result = TypeVar("Result")
 
 
 @dataclass
-class EvaluationPulse:
+class LookPulse(ABC, Generic[Result]):
     """What happened so far. `clock` in seconds that only grow; `now` in seconds of the epoch."""
 
     clock: Callable[[], float]
     patience_seconds: float
     now: Callable[[], float]
     _last: float = field(default=0.0, init=False)
-    _newest: dict[str, LookResult] = field(default_factory=dict[str, LookResult], init=False)
+    _newest: dict[str, Result] = field(default_factory=dict[str, Result], init=False)
     _well: dict[str, float] = field(default_factory=dict[str, float], init=False)
     """When each service was last looked at well; 0 for one that never was."""
     _failed: int = field(default=0, init=False)
@@ -37,8 +43,11 @@ class EvaluationPulse:
         """The loop came round, whether anything was due or not."""
         self._last = self.clock()
 
-    def looked(self, chain: str, result: LookResult) -> None:
-        self._last, self._newest[chain], self._well[chain] = self.clock(), result, self.now()
+    def looked(self, chain: str, result: Result, *, well: bool = True) -> None:
+        """A look ended. `well`: whether it found out what it is for."""
+        self._last, self._newest[chain] = self.clock(), result
+        if well:
+            self._well[chain] = self.now()
 
     def failed(self) -> None:
         """A look ended without an answer. The loop is well all the same: to start it anew would mend nothing."""
@@ -49,15 +58,31 @@ class EvaluationPulse:
     def well(self) -> bool:
         return self.clock() - self._last < self.patience_seconds
 
+    @abstractmethod
     def collect(self) -> Iterator[Metric]:
-        whose = ("tenant", "model")
-        evidence = GaugeMetricFamily("headway_evaluation_evidence", "Against the serving version; 100 proves a loss.", labels=whose)
-        loss = GaugeMetricFamily("headway_evaluation_loss", "Whether a loss of the serving version is proven.", labels=whose)
-        last = GaugeMetricFamily("headway_evaluation_last_round_timestamp_seconds", "When it was last asked.", labels=whose)
-        looked = GaugeMetricFamily("headway_evaluation_last_look_timestamp_seconds", "When a look last ended well.", labels=whose)
-        wrong = GaugeMetricFamily("headway_evaluation_wrong", "Share of its labelled answers that were wrong.", labels=(*whose, "slice"))
+        """As prometheus_client asks a collector."""
+
+    def signs(self, loop: str) -> Iterator[Metric]:
+        """That it looks, and at what in vain."""
+        looked = GaugeMetricFamily(f"{loop}_last_look_timestamp_seconds", "When a look last ended well.", labels=_WHOSE)
         for chain, moment in sorted(self._well.items()):
             looked.add_metric(chain.split("/"), moment)
+        yield looked
+        yield CounterMetricFamily(f"{loop}_failed_looks", "Looks that nobody answered, or that were refused.", self._failed)
+
+    def text(self) -> str:
+        """In Prometheus' text format."""
+        return generate_latest(self).decode()
+
+
+class EvaluationPulse(LookPulse[LookResult]):
+    """How each version stands by its labelled answers."""
+
+    def collect(self) -> Iterator[Metric]:
+        evidence = GaugeMetricFamily("headway_evaluation_evidence", "Against the serving version; 100 proves a loss.", labels=_WHOSE)
+        loss = GaugeMetricFamily("headway_evaluation_loss", "Whether a loss of the serving version is proven.", labels=_WHOSE)
+        last = GaugeMetricFamily("headway_evaluation_last_round_timestamp_seconds", "When it was last asked.", labels=_WHOSE)
+        wrong = GaugeMetricFamily("headway_evaluation_wrong", "Share of its labelled answers that were wrong.", labels=(*_WHOSE, "slice"))
         for chain, result in sorted(self._newest.items()):
             labels, standing = chain.split("/"), result.standing
             if standing is None:
@@ -69,16 +94,23 @@ class EvaluationPulse:
             for name, stream in sorted(standing.streams.items()):
                 if stream.asked:
                     wrong.add_metric([*labels, name], stream.wrong / stream.asked)
-        yield from (evidence, loss, last, looked, wrong)
-        yield CounterMetricFamily("headway_evaluation_failed_looks", "Looks that nobody answered, or that were refused.", self._failed)
+        yield from (evidence, loss, last, wrong, *self.signs("headway_evaluation"))
 
-    def text(self) -> str:
-        """In Prometheus' text format."""
-        return generate_latest(self).decode()
+
+class DriftPulse(LookPulse[DriftResult]):
+    """Whether what each version's users send and get drifted."""
+
+    def collect(self) -> Iterator[Metric]:
+        evidence = GaugeMetricFamily("headway_drift_evidence", "That watched numbers drifted; 100 proves it.", labels=_WHOSE)
+        proven = GaugeMetricFamily("headway_drift_proven", "Whether drift is proven, and a person has to decide.", labels=_WHOSE)
+        for chain, result in sorted(self._newest.items()):
+            evidence.add_metric(chain.split("/"), result.standing.value)
+            proven.add_metric(chain.split("/"), int(bool(result.standing.found)))
+        yield from (evidence, proven, *self.signs("headway_drift"))
 
 
 @contextmanager
-def shown_at(pulse: EvaluationPulse, address: str, port: int) -> Generator[int]:
+def shown_at(pulse: LookPulse[Any], address: str, port: int) -> Generator[int]:
     """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot be had."""
     found = pages({"/healthz": lambda: (200, "well\n") if pulse.well else (503, "stuck\n"), "/metrics": lambda: (200, pulse.text())})
     with listening(

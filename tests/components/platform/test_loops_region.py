@@ -21,12 +21,12 @@ LOOPS = {
 @pytest.mark.parametrize("name", LOOPS)
 def test_its_clients_ask_the_environments_region(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (pod,) = [each.body["spec"]["template"]["spec"] for each in LOOPS[name] if each.body["kind"] in ("Deployment", "DaemonSet")]
-    (container,) = pod["containers"]
-    for variable in ("AWS_REGION", "AWS_DEFAULT_REGION"):
-        monkeypatch.delenv(variable, raising=False)
-    for each in container["env"]:
-        if "value" in each:
-            monkeypatch.setenv(each["name"], each["value"])
-    monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
-    session: Any = boto3.Session()
-    assert session.region_name == "us-west-2"
+    for container in pod["containers"]:
+        for variable in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+            monkeypatch.delenv(variable, raising=False)
+        for each in container["env"]:
+            if "value" in each:
+                monkeypatch.setenv(each["name"], each["value"])
+        monkeypatch.setenv("AWS_CONFIG_FILE", "/nowhere")
+        session: Any = boto3.Session()
+        assert session.region_name == "us-west-2"

@@ -2,8 +2,11 @@
 
 import json
 import re
-from collections.abc import Callable
-from datetime import timedelta
+import time
+import urllib.request
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,9 +17,11 @@ from headway.contract.sampling import Sample
 from headway.environment.port import OutOfReachError
 from headway.environment.request_samples import UnreadableSamplesError
 from headway.problem import Exit, UserError
+from headway.release.evaluator import serving
 from headway.release.evaluator.drift_watch import DriftLook, DriftWatch
+from headway.release.evaluator.serving import DriftPulse
 from headway.release.service_place import ServicePlace
-from tests.drift_world import Users
+from tests.drift_world import Users, traffic
 from tests.unit.cli.conftest import PROJECT, Command
 from tests.unit.release_world import CHAIN, Scene
 
@@ -72,6 +77,67 @@ def test_for_programs_a_look_is_one_object(users: Users, command: Command) -> No
     assert found["drift"].startswith("words drifted")
 
 
+def test_metrics_say_of_each_service_whether_drift_is_proven(users: Users) -> None:
+    drifted(users)
+    pulse = DriftPulse(lambda: 0.0, 100.0, lambda: 7.0)
+    pulse.watches((CHAIN,))
+    assert 'headway_drift_last_look_timestamp_seconds{model="defects",tenant="vision"} 0.0' in pulse.text()
+    pulse.looked(CHAIN, users.looks(0))
+    assert 'headway_drift_proven{model="defects",tenant="vision"} 1.0' in pulse.text()
+    assert 'headway_drift_last_look_timestamp_seconds{model="defects",tenant="vision"} 7.0' in pulse.text()
+
+
+class StoppedError(Exception):
+    """The test has seen enough."""
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the loop shows of itself at the end of its first round, which is its last."""
+    found: list[str] = []
+
+    def sleep(_: float) -> None:
+        address = next(each for each in found if each.startswith("http"))
+        found.append(urllib.request.urlopen(f"{address}/metrics").read().decode())
+        raise StoppedError
+
+    @contextmanager
+    def shown_at(pulse: DriftPulse, address: str, port: int) -> Generator[int]:
+        with serving.listening(address, port, serving.pages({"/metrics": lambda: (200, pulse.text())}), consequence="", remedy="") as free:
+            found.append(f"http://127.0.0.1:{free}")
+            yield free
+
+    monkeypatch.setattr(serving, "shown_at", shown_at)
+    monkeypatch.setattr(time, "sleep", sleep)
+    return found
+
+
+def test_the_loop_shows_what_it_found_where_it_is_asked_to(users: Users, command: Command, shown: list[str]) -> None:
+    drifted(users)
+    answer = command(CHAIN, "--watch", "--serve", "127.0.0.1:0")
+    assert isinstance(answer.exception, StoppedError)
+    assert 'headway_drift_proven{model="defects",tenant="vision"} 1.0' in shown[-1]
+
+
+def test_a_look_for_which_samples_are_too_few_counts_as_none(users: Users, command: Command, shown: list[str]) -> None:
+    users.each = 4
+    answer = command(CHAIN, "--watch", "--serve", "127.0.0.1:0")
+    assert "Nothing is watched yet." in answer.stdout
+    assert 'headway_drift_last_look_timestamp_seconds{model="defects",tenant="vision"} 0.0' in shown[-1]
+
+
+def test_nothing_of_a_request_is_in_ledger_or_output_or_metrics(users: Users, command: Command, shown: list[str]) -> None:
+    users.text = "Erika Mustermann, +49 30 1234567"
+    drifted(users)
+    answer = command(CHAIN, "--watch", "--serve", "127.0.0.1:0")
+    assert "Words drifted" in answer.stdout
+    store = users.scene.store
+    kept = b"".join(store.get(key) or b"" for key in store.list(f"{CHAIN}/drift/"))
+    assert b"values-counted" in kept
+    told = answer.stdout + answer.stderr + shown[-1] + kept.decode()
+    assert not [part for part in ("Erika", "Mustermann", "1234567") if part in told]
+
+
 def test_anew_learns_from_now_on_and_keeps_why(users: Users, command: Command) -> None:
     drifted(users)
     assert command(CHAIN).exit_code == Exit.REFUSED
@@ -122,7 +188,8 @@ def test_only_answers_of_the_serving_release_to_users_are_read(monkeypatch: pyte
     monkeypatch.setattr(ServicePlace, "cluster", cluster)
     monkeypatch.setattr(ServicePlace, "drifts", lambda _: None)
     monkeypatch.setattr(ServicePlace, "ledger", lambda _: None)
-    watch = command_of_drift.DriftLooking((here,), output=command_of_drift.Output.TEXT, notify=None).watch_of(here)
+    looking = command_of_drift.DriftLooking((here,), output=command_of_drift.Output.TEXT, notify=None)
+    watch = looking.watch_of(here)
     assert [sample.request_id for sample in watch.read("r1", 0.0, 1.0)] == ["a"]
     with pytest.raises(OutOfReachError, match="does not name r9"):
         watch.read("r9", 0.0, 1.0)
@@ -157,3 +224,33 @@ def test_the_report_of_a_release_shows_what_drifted_while_it_served(stored: Scen
     page = read("report").stdout
     assert "After the promotion" in page
     assert "Words drifted: half of it lay below about " in page
+
+
+def test_a_loop_that_reads_for_long_gives_signs_of_life(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    users, signs, read = Users(scene), [0], [0]
+    scene.world.clock = datetime.now(UTC)
+
+    def samples(start: float, end: float) -> list[Sample]:
+        read[0] += 1
+        assert signs[0] == read[0]
+        return users.samples("", start, end)
+
+    def turned(_: Any) -> None:
+        signs[0] += 1
+
+    def sleep(_: float) -> None:
+        raise StoppedError
+
+    port = SimpleNamespace(request_samples=lambda *_: SimpleNamespace(late_seconds=0.0, read=samples))
+    cluster = SimpleNamespace(route=lambda: SimpleNamespace(hosts={scene.stable: "w"}))
+    here = ServicePlace(project=PROJECT, environment="sandbox", tenant="vision", model="defects")
+    for name, value in {"port": port, "cluster": cluster}.items():
+        monkeypatch.setattr(ServicePlace, name, value)
+    monkeypatch.setattr(ServicePlace, "watched", lambda _: traffic())
+    monkeypatch.setattr(ServicePlace, "drifts", lambda _: users.rounds())
+    monkeypatch.setattr(ServicePlace, "ledger", lambda _: scene.ledger())
+    monkeypatch.setattr(DriftPulse, "turned", turned)
+    monkeypatch.setattr(time, "sleep", sleep)
+    with pytest.raises(StoppedError):
+        command_of_drift.DriftLooking((here,), output=command_of_drift.Output.TEXT, notify=None).watch("", alone=True)
+    assert read[0] == 4

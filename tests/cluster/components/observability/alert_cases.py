@@ -94,6 +94,14 @@ CASES = (
         summary="vision/defects is proven to answer worse than its contract accepts, and serves on",
     ),
     Case(
+        alert="DriftProven",
+        sick=(f'headway_drift_proven{{{SERVICE},pod="a"}} 0x40 1x240', f'headway_drift_proven{{{SERVICE},pod="b"}} 0x280'),
+        well=(f'headway_drift_proven{{{SERVICE},pod="a"}} 1x40 0x240', f'headway_drift_proven{{{SERVICE},pod="b"}} 0x280'),
+        at="20m",
+        labels={"namespace": "vision", "tenant": "vision", "model": "defects"},
+        summary="What users of vision/defects send or get drifted since the promotion; that is no proof against its version, and a person decides",
+    ),
+    Case(
         alert="ModelServerSilent",
         sick=(
             f'up{{{POD},platform_io_model="defects"}} 0x480',
@@ -408,6 +416,21 @@ CASES = (
         at="60m",
         labels={"tenant": "vision", "model": "defects"},
         summary="Nobody finds out any more whether vision/defects answers as well as it did",
+    ),
+    Case(
+        alert="DriftSilent",
+        sick=(
+            f'headway_drift_last_look_timestamp_seconds{{{SERVICE},pod="a"}} 0x480',
+            f'headway:request_rate{{{RELEASE},source="mesh"}} 5x480',
+        ),
+        well=(
+            f'headway_drift_last_look_timestamp_seconds{{{SERVICE},pod="a"}} 0x480',
+            f'headway_drift_last_look_timestamp_seconds{{{SERVICE},pod="b"}} 0+15x480',
+            f'headway:request_rate{{{RELEASE},source="mesh"}} 5x480',
+        ),
+        at="60m",
+        labels={"tenant": "vision", "model": "defects"},
+        summary="Nobody finds out any more whether what users of vision/defects send or get drifts",
     ),
     Case(
         alert="LimiterAway",

@@ -194,3 +194,14 @@ def test_numbers_that_were_cut_off_are_believed_by_no_loop(users: Users):
         Users(users.scene).watch().look()
     assert users.rounds().accept("restored")
     assert Users(users.scene).watch().look().standing.numbers
+
+
+def test_in_the_sandbox_a_reference_of_an_hour_takes_fifteen_seconds(users: Users):
+    users.speed = 240.0
+    assert users.scene.run().outcome is ReleaseOutcome.PROMOTED
+    found = users.watch().look()
+    assert found.look is DriftLook.LEARNING
+    assert 10 < found.wait - LATE <= 15 + 3.75
+    users.scene.world.clock += timedelta(seconds=found.wait)
+    assert users.watch().look().look is DriftLook.COUNTED
+    assert [end - start for _, start, end in users.read] == [3.75] * 4

@@ -1,0 +1,64 @@
+"""The loop of commands that look at services by turns, for as long as they run, and what the platform layer wrote for one in the cluster."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headway.cli.listening_place import listening_place
+from headway.cli.look_voice import LookVoice, failures
+from headway.problem import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.release.evaluator.in_cluster import ServiceInside
+    from headway.release.evaluator.serving import LookPulse
+    from headway.release.service_place import ServicePlace
+
+PAUSE_SECONDS = 60.0
+"""Longest between two looks: a contract or a release may be new."""
+PATIENCE_SECONDS = 900.0
+"""Without a sign of life, after which the loop calls itself stuck."""
+
+
+def for_ever(
+    here: "Sequence[ServicePlace]",
+    look: "Callable[[ServicePlace], float]",
+    *,
+    pulse: "LookPulse[Any]",
+    voice: LookVoice,
+    serve: str,
+    pause: float = PAUSE_SECONDS,
+) -> None:
+    """Until the process is stopped. `look` says after how many seconds another is worth while; what does not answer is said, and asked
+    again. `serve`: where `pulse` is shown, if anywhere."""
+    from headway.release.evaluator.serving import shown_at
+
+    due = dict.fromkeys((each.chain for each in here), 0.0)
+    pulse.watches(tuple(due))
+    with shown_at(pulse, *listening_place(serve)) if serve else nullcontext():
+        while True:
+            for each in here:
+                if time.monotonic() < due[each.chain]:
+                    continue
+                try:
+                    wait = look(each)
+                except failures() as failure:
+                    pulse.failed()
+                    voice.fail(each.chain, failure)
+                    wait = pause
+                due[each.chain] = time.monotonic() + min(pause, wait)
+            pulse.turned()
+            time.sleep(max(0.2, min(due.values(), default=time.monotonic() + pause) - time.monotonic()))
+
+
+def inside(service: str | None, file: Path, read: "Callable[[Path], tuple[ServiceInside, ...]]") -> "tuple[ServiceInside, ...]":
+    """Services of the platform's file. Raises UserError."""
+    if service:
+        raise UserError(
+            f"--in-cluster looks at every service of its file, and {service} is named beside it.",
+            "Nothing was asked.",
+            "Leave one of the two out.",
+            Exit.USAGE,
+        )
+    return read(file)
