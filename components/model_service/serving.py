@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.model_service import triton, vllm
+from headway.contract.batching import ContinuousBatching
 from headway.contract.health import Golden
 from headway.contract.model import Model
 from headway.contract.runtime import Backend, Container, Triton, Vllm
@@ -116,6 +117,8 @@ def _triton(model: Model, runtime: Triton, exit_seconds: int) -> Serving:
 def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
     largest = model.envelope.largest_request
     prompt = (largest.context_tokens or 0) - (largest.output_tokens or 0)
+    batching = model.batching
+    assert isinstance(batching, ContinuousBatching)  # noqa: S101  the contract has refused any other for this runtime
     body = {"model": model.name, "max_tokens": largest.output_tokens, "ignore_eos": True, "temperature": 0}
     return Serving(
         command=tuple(vllm.arguments(model, runtime, exit_seconds)),
@@ -124,6 +127,8 @@ def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
             "HOME": "/tmp",  # noqa: S108  the pod's scratch volume; the root file system is read-only
             # The image knows no user of the pod's number, and PyTorch's compiler asks for a name.
             "LOGNAME": "model",
+            # Answers that one request may ask for (`n`); by default 16,384, which are charged when all are written.
+            "VLLM_MAX_N_SEQUENCES": str(batching.max_sequences),
             "VLLM_NO_USAGE_STATS": "1",
         },
         ports={HTTP: vllm.PORT, METRICS: RELAY_PORT},

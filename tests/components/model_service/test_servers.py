@@ -180,6 +180,10 @@ def test_a_field_becomes_its_flag(name: str, flag: str) -> None:
     assert flag in served(MODELS[name]).command
 
 
+def test_one_request_asks_for_no_more_answers_than_a_server_writes_at_once() -> None:
+    assert served(MODELS["chat"]).environment["VLLM_MAX_N_SEQUENCES"] == "128"
+
+
 def test_a_setting_that_is_off_becomes_no_flag_or_its_opposite() -> None:
     plain = served(changed(CHAT, optimisation={"prefix_caching": False})).command
     assert "--no-enable-prefix-caching" in plain
