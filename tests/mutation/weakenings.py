@@ -79,7 +79,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("changes are not looked at", '("CREATE", "UPDATE")', '("CREATE",)'),
         opened("a changed spec is not looked at", '"?metadata.?labels", "?spec", "?data"', '"?metadata.?labels", "?data"'),
     ),
-    "Step out of the mesh by user 1337, a container named like the proxy, or ports that it ignores": (
+    "Step out of the mesh by user, container name or ignored ports": (
         opened(
             "who names no user has another one",
             "c.securityContext.{field} != {PROXY_USER} : {pods} && object",
@@ -421,7 +421,45 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("patterns of any length", 'set("*?")', 'set("?")'),
         opened("patterns of one letter", 'set("*?")', 'set("*")'),
     ),
-    "A resource that a review misses: open ports, floating images, rights for all": (
+    "Fill Prometheus by a page": (
+        opened("limits are not written", "            **PAGE_LIMITS,\n"),
+        opened("values as long as one likes", ', "labelValueLengthLimit": 1024'),
+    ),
+    "Steer a server, or generate unseen": (
+        opened("weights are put in", '    "/update_weight*",\n'),
+        opened("a way to generate that says no tokens", ', "/inference/*"'),
+    ),
+    "Hide tokens from their count": (
+        opened(
+            "the last usage is believed, whatever came after",
+            "local spent = said + (streamed and since or 0)",
+            "local spent = said",
+            raises="_queue.Empty",
+        ),
+    ),
+    "A compressed body that unpacks beyond the contract": (
+        opened("nobody unpacks it before its size is judged", "for each in (_UNPACK, buffer)", "for each in (buffer,)"),
+    ),
+    "Say what only the platform says of a request": (
+        opened("names with underscores pass", ', "headers_with_underscores_action": "DROP_HEADER"'),
+    ),
+    "Give orders to terminals and browsers": (
+        opened("the beginning of a release's name is enough", "_NAME.fullmatch(value)", "_NAME.match(value)"),
+        opened(
+            "words of events are passed on",
+            '"".join(c if c.isprintable() else " " for c in text)',
+            '"".join(text)',
+            file="headway/release/messages.py",
+        ),
+        opened(
+            "answers of probes are passed on",
+            "on_one_line(pending.why(pod, nodes, pods, about.get(name, ())))",
+            "pending.why(pod, nodes, pods, about.get(name, ()))",
+            file="headway/service_status/replicas.py",
+        ),
+    ),
+    "Have an alert run one's words": (opened("the owner's words are a template", "{_literal(model.owner)}", "{model.owner}"),),
+    "Open ports, floating images, rights for all": (
         opened(
             "what cannot be read passes",
             'breaches.append(rule.complete(breach("", f"the inputs have a shape',
