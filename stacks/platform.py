@@ -40,6 +40,7 @@ from components.platform import (
     admission,
     artifact_cache,
     capacity,
+    credentials,
     evaluation,
     gateway_certificate,
     gateway_service,
@@ -108,6 +109,7 @@ class _PlatformLayer:
         self._settings, self._account, self._contracts = settings, account, contracts
         self._mirror = settings.registry.mirror
         self._stands: list[pulumi.Resource] = []
+        self._refusals: dict[pulumi.Resource, PlatformObjects] = {}
         self._cluster = cluster_name(settings.environment)
         provider = aws.Provider(
             "aws",
@@ -403,7 +405,7 @@ class _PlatformLayer:
         return self._namespaces.by_role[name]
 
     def _objects(self, name: str, manifests: Sequence[Manifest], after: Sequence[pulumi.Resource] = ()) -> PlatformObjects:
-        found = PlatformObjects(name, PlatformObjectsArgs(manifests=manifests, after=_released(after)), self._kubernetes)
+        found = PlatformObjects(name, PlatformObjectsArgs(manifests=manifests, after=self._ready(after)), self._kubernetes)
         self._stands.append(found)
         return found
 
@@ -420,7 +422,7 @@ class _PlatformLayer:
         seconds: int = TIMEOUT_SECONDS,
     ) -> AddOn:
         """Every add-on waits for the one that scrapes it, but those that come before that (`early`)."""
-        needs = [self._namespace(namespace), *_released(after)]
+        needs = [self._namespace(namespace), *self._ready(after)]
         if not early:
             needs.append(self._monitoring.release)
         args = AddOnArgs(
@@ -438,9 +440,14 @@ class _PlatformLayer:
         if uses_key:
             policies["data-key"] = (Statement(sid="UseKey", actions=uses_key, resources=[self._upstream.require("data_key_arn")]),)
         args = WorkloadIdentityArgs(cluster=self._identity, namespace=namespace, service_account=service_account, policies=policies)
-        return WorkloadIdentity(f"{name}-identity", args, self._aws)
+        identity = WorkloadIdentity(f"{name}-identity", args, self._aws)
+        # Nobody gives the sandbox's pods credentials.
+        if self._settings.environment != SANDBOX:
+            self._refusals[identity] = self._objects(f"{name}-credentials", credentials.manifests(namespace, service_account))
+        return identity
 
-
-def _released(after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
-    """A release is waited for itself: waiting for its component would wait for whatever that may hold one day."""
-    return [needed.release if isinstance(needed, AddOn) else needed for needed in after]
+    def _ready(self, after: Sequence[pulumi.Resource]) -> list[pulumi.Resource]:
+        """A release is waited for itself: waiting for its component would wait for whatever that may hold one day. With an identity comes
+        what refuses pods that it does not reach yet."""
+        released = [needed.release if isinstance(needed, AddOn) else needed for needed in after]
+        return [*released, *(self._refusals[needed] for needed in after if needed in self._refusals)]

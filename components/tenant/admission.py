@@ -4,10 +4,7 @@ and accelerator belong together, and who has the tenant's identity has its crede
 Quotas count an accelerator by priority class (see `priority`), so a pod of an H100 pool under an L4 class would be
 counted as an L4; and a pod without a GPU under another's class would push others out. This ValidatingAdmissionPolicy
 refuses both, whoever made the pod. The traps: a policy matches pods, not the Deployments that make them; the refusal
-shows up as an event of the ReplicaSet. And EKS writes credentials into a pod only while it is made, while an association
-takes effect some seconds after AWS has said that it is there (EKS API reference, CreatePodIdentityAssociation;
-terraform-aws-modules/terraform-aws-eks-pod-identity#8): a pod of those seconds would never read its model, however often
-it starts. Refused, it is made again within seconds.
+shows up as an event of the ReplicaSet. Why pods come without credentials, `components/platform/credentials.py` says.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,20 +13,17 @@ from typing import Any
 from components.labels import labels
 from components.manifests import object_
 from components.naming import physical
+from components.platform.credentials import CONTAINERS, has_credentials
 from components.tenant.priority import priority_class
 from components.tenant.quotas import classes_of
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
 from headway.wire import POOL
 
-_CONTAINERS = "(object.spec.containers + (has(object.spec.initContainers) ? object.spec.initContainers : []))"
 _ASKS_FOR_GPU = (
-    f"{_CONTAINERS}.exists(c, has(c.resources) && has(c.resources.limits) && "
+    f"{CONTAINERS}.exists(c, has(c.resources) && has(c.resources.limits) && "
     "c.resources.limits.exists(name, name.startsWith('nvidia.com/')))"
 )
-CREDENTIALS = ("AWS_CONTAINER_CREDENTIALS_FULL_URI", "AWS_WEB_IDENTITY_TOKEN_FILE")
-"""What EKS's webhook writes into each container, by Pod Identity or by IRSA (aws/amazon-eks-pod-identity-webhook,
-pkg/handler/handler.go, `addEnvToContainer`)."""
 
 
 def pools_by_class(tenant: str, pools: Sequence[Pool]) -> dict[str, list[str]]:
@@ -43,22 +37,6 @@ def pools_by_class(tenant: str, pools: Sequence[Pool]) -> dict[str, list[str]]:
         for name in classes:
             by_class.setdefault(name, set()).add(pool.name)
     return {name: sorted(names) for name, names in sorted(by_class.items())}
-
-
-def has_credentials(service_account: str) -> dict[str, str]:
-    """The validation that refuses a pod of `service_account` into which nobody has written credentials."""
-    written = f"c.env.exists(e, e.name in {list(CREDENTIALS)})"
-    return {
-        "expression": (
-            f"!has(object.spec.serviceAccountName) || object.spec.serviceAccountName != '{service_account}' || "
-            f"{_CONTAINERS}.exists(c, has(c.env) && {written})"
-        ),
-        "message": (
-            f"EKS has written no AWS credentials into this pod of the service account {service_account}. It could never read its model. Its "
-            "controller makes it again; if this lasts, see that the account has its Pod Identity association, or with IRSA its role annotation."
-        ),
-        "reason": "Forbidden",
-    }
 
 
 def admission(tenant: str, pools: Sequence[Pool], identity: str | None = None) -> list[tuple[str, dict[str, Any]]]:
@@ -105,7 +83,7 @@ def admission(tenant: str, pools: Sequence[Pool], identity: str | None = None) -
                 ),
                 "reason": "Forbidden",
             },
-            *([has_credentials(identity)] if identity else []),
+            *([has_credentials(identity, "read its model")] if identity else []),
         ],
     }
     binding = {"policyName": name, "validationActions": ["Deny"]}

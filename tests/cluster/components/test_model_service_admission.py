@@ -12,7 +12,7 @@ from components.addons.prometheus import DASHBOARD_LABEL
 from components.labels import labels
 from components.nodes import gpu_node
 from components.platform import admission
-from components.tenant.admission import CREDENTIALS
+from components.platform.credentials import CREDENTIALS
 from components.tenant.admission import admission as of_tenant
 from components.tenant.manifests import SERVICE_ACCOUNT, TenantPlan
 from headway.contract.accelerators import INSTANCE_TYPES

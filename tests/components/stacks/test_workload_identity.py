@@ -4,6 +4,7 @@ Whole layers of environments whose cluster file says `irsa`, beside what they ar
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from tests.components.program import answers, config_of, run
 from tests.components.recording import Recording, Registration, record
 
 ROLE, ASSOCIATION, ADDON = "aws:iam/role:Role", "aws:eks/podIdentityAssociation:PodIdentityAssociation", "aws:eks/addon:Addon"
+ADMISSION = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmission"
 RELEASE, ACCOUNT = "kubernetes:helm.sh/v3:Release", "kubernetes:core/v1:ServiceAccount"
 ANNOTATION = "eks.amazonaws.com/role-arn"
 HOST = "oidc.eks.mock/id/1"
@@ -228,6 +230,22 @@ def test_no_pod_of_a_tenant_restarts_because_the_binding_changed(tmp_path: Path)
         for binding in (None, "irsa")
     }
     assert found[None] == found["irsa"] and found["irsa"]
+
+
+def test_no_platform_pod_that_has_a_role_comes_before_its_credentials(name: str, default: Recording) -> None:
+    """EKS gives them while a pod is made and never later; a chart installed on a running platform comes a second after its association."""
+    policies = {
+        f"{r.inputs['spec']['matchConstraints']['namespaceSelector']['matchLabels']['kubernetes.io/metadata.name']}/{account}": r
+        for r in default.of_type(f"{ADMISSION}Policy")
+        if r.inputs["metadata"]["name"].startswith("headway-credentials-")
+        for account in re.findall("serviceAccountName != '([a-z-]+)'", r.inputs["spec"]["validations"][0]["expression"])
+    }
+    assert set(policies) == (IDENTITIES["platform"] if name == "platform" else set())
+    bindings = {r.inputs["spec"]["policyName"]: r.urn for r in default.of_type(f"{ADMISSION}PolicyBinding")}
+    pods = {r.inputs["namespace"]: r for r in default.of_type(RELEASE)}
+    for chart in ("cert-manager", "keda") if policies else ():
+        (policy,) = (r for account, r in policies.items() if account.startswith(f"{chart}/"))
+        assert {bindings[policy.inputs["metadata"]["name"]], policy.urn} <= pods[chart].depends_on
 
 
 @pytest.mark.parametrize("objects", [100, 120])
