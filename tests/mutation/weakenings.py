@@ -131,7 +131,6 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("matches without end", "(!has(r.match) || r.match.size() <= 16)", "true"),
         opened("weights that Envoy cannot add up", "(!has(d.weight) || d.weight <= 100) && "),
         opened("values with anything behind them", "{1,128}$'\"\n\n\ndef", "{1,128}'\"\n\n\ndef"),
-        opened("regular expressions", "k in ['exact', 'prefix'] && ", "k in ['exact', 'prefix', 'regex'] && "),
         opened("retries without end", " && (!has(r.retries.attempts) || r.retries.attempts <= {MOST_RETRIES})"),
         opened("headers that are taken off", "{part}.headers.request.remove.all(h, h == '{EXPERIMENT_HEADER}')", "true"),
         opened("headers of one arm", "&& {_only_says('d', json.dumps([DEGRADED_HEADER, RELEASE_HEADER]))}"),
@@ -293,9 +292,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("a proxy for a pod", ", urllib.request.ProxyHandler({}))", ")", FETCH),
     ),
     "Requests without a token, or with another tenant's": (
-        opened("any issuer's token", 'f"{issuer.issuer}/*"', '"*"'),
-        opened("no token at all", '{"from": [{"source": {"notRequestPrincipals": vouched}}], "to": to},'),
-        opened("any audience", '"audiences": sorted(issuer.audiences),'),
+        opened("refusals that are only written down", '"action": "DENY", "rules": refused', '"action": "AUDIT", "rules": refused'),
         opened("hosts of another ending", 'f"*{ending}"', 'f"*{ending}:443"'),
     ),
     "More than the tenant is granted": (
@@ -357,8 +354,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("a promise without a comparison", "            self._ledger.look()\n", "            self._ledger.read()\n"),
     ),
     "Speak for the releases' witness from a loop": (
-        opened("of every chain that it asks", "resources=witnessed(rounds)", "resources=witnessed(chains + rounds)"),
-        opened("of every service", "resources=witnessed(chains))", 'resources=[f"{witnesses}/*"])'),
+        opened("of every chain that it asks", "resources=witnessed(*written)", "resources=witnessed(chains, *written)"),
     ),
     "Write in another tenant's ledger, its witness or its state": (
         opened("a ledger that begins alike", 'mine = [f"{ledger}/{tenant}/*"', 'mine = [f"{ledger}/{tenant}*"'),
@@ -435,6 +431,13 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "local spent = said + (streamed and since or 0)",
             "local spent = said",
             raises="_queue.Empty",
+        ),
+    ),
+    "Read a request from ledger, logs or alerts": (
+        opened(
+            "a round keeps the requests that it counted",
+            "self._write(DriftEvent.COUNTED, standing, self._body(windows, edges, end))",
+            'self._write(DriftEvent.COUNTED, standing, {**self._body(windows, edges, end), "of": repr(self.read(standing.release, start, end))})',
         ),
     ),
     "A compressed body that unpacks beyond the contract": (

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.bounded_json import DEEPEST, bounded_json
+from headway.bounded_json import DEEPEST, MOST_VALUES, bounded_json
 
 ODD = [
     "1e999",
@@ -31,6 +31,11 @@ ODD = [
 def test_what_is_too_large_too_deep_or_no_text_is_refused(said: str | bytes) -> None:
     with pytest.raises(ValueError):
         bounded_json(said)
+
+
+def test_more_small_values_than_memory_holds_are_refused_of_any_size() -> None:
+    with pytest.raises(ValueError, match="more than 3000000 values"):
+        bounded_json("[" + "1," * MOST_VALUES + "[]]", largest=1 << 26)
 
 
 def test_what_others_may_say_is_read_as_it_stands() -> None:
