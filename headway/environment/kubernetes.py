@@ -29,6 +29,8 @@ PAGE = 500
 """Objects that a list gives at once, as kubectl asks for them; the rest by its `continue` (Kubernetes API concepts)."""
 MOST_OBJECTS = 500_000
 """Of a list. Clusters have at most 150,000 pods (Kubernetes documentation, "Considerations for large clusters")."""
+LARGEST_OUTPUT = 16 << 20
+"""Characters of a command in a pod: a line for each question. The program that runs it is of the tenant's image."""
 LARGEST_ANSWER = 256 << 20
 """Bytes. What tenants write is in lists, and an object has up to 1.5 MiB; whoever asks in little memory says less."""
 JSON, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH = (
@@ -304,7 +306,6 @@ def execute(configuration: Any, namespace: str, pod: str, container: str, comman
     """
     from kubernetes import client
     from kubernetes.stream import stream
-    from kubernetes.stream.ws_client import STDERR_CHANNEL, STDOUT_CHANNEL
 
     core: Any = client.CoreV1Api(client.ApiClient(configuration))
     asked = {"container": container, "command": list(command), "stderr": True, "stdin": False, "stdout": True, "tty": False}
@@ -318,13 +319,31 @@ def execute(configuration: Any, namespace: str, pod: str, container: str, comman
             reason = f"this identity may not: it needs create and get on pods/exec in {namespace}"
         raise OutOfReachError(f"exec in {pod}: {reason}") from None
     try:
-        connection.run_forever(timeout=seconds)
-        if connection.is_open():
-            raise OutOfReachError(f"exec in {pod}: no end within {seconds:g} s")
-        said, failed = connection.read_channel(STDOUT_CHANNEL), connection.returncode
-        if failed:
-            raise OutOfReachError(f"exec in {pod}: exit {failed}: {connection.read_channel(STDERR_CHANNEL).strip()[-200:]}")
+        said, complaint = _listened(connection, pod, seconds)
+        if failed := connection.returncode:
+            raise OutOfReachError(f"exec in {pod}: exit {failed}: {complaint.strip()}")
     finally:
         connection.close()
         connection.sock.shutdown()  # `close` leaves the socket open where the server has closed the stream first
-    return str(said)
+    return said
+
+
+def _listened(connection: Any, pod: str, seconds: float) -> tuple[str, str]:
+    """All of the standard output of a stream, and the end of the other one, once it has ended. Raises OutOfReachError."""
+    from kubernetes.stream.ws_client import STDERR_CHANNEL, STDOUT_CHANNEL
+
+    until, said, complaint, length = time.monotonic() + seconds, list[str](), "", 0
+    going = True
+    while going:
+        left = until - time.monotonic()
+        if left <= 0:
+            raise OutOfReachError(f"exec in {pod}: no end within {seconds:g} s")
+        connection.update(timeout=left)
+        going = connection.is_open()
+        heard, beside = str(connection.read_channel(STDOUT_CHANNEL)), str(connection.read_channel(STDERR_CHANNEL))
+        said.append(heard)
+        complaint = (complaint + beside)[-200:]
+        length += len(heard) + len(beside)
+        if length > LARGEST_OUTPUT:
+            raise OutOfReachError(f"exec in {pod}: more than {LARGEST_OUTPUT} characters were said")
+    return "".join(said), complaint

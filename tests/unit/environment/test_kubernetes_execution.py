@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from headway.environment.kubernetes import execute
+from headway.environment.kubernetes import LARGEST_OUTPUT, execute
 from headway.environment.port import OutOfReachError
 
 STDOUT, STDERR, ENDED = b"\x01", b"\x02", b"\x03"
@@ -77,6 +77,14 @@ def test_a_command_that_fails_is_no_answer() -> None:
 def test_a_command_that_does_not_end_is_no_answer() -> None:
     with api_server((STDOUT + b"first\n",)) as (configuration, _), pytest.raises(OutOfReachError, match="no end within"):
         run(configuration, seconds=0.3)
+
+
+@pytest.mark.parametrize("channel", [STDOUT, STDERR])
+def test_a_command_that_says_more_than_any_of_ours_is_no_answer(channel: bytes) -> None:
+    """The program is of the tenant's image, and loops of the platform listen to it."""
+    told = [channel + b"x" * 60_000] * (LARGEST_OUTPUT // 60_000 + 2)
+    with api_server((*told, ENDED + SUCCESS)) as (configuration, _), pytest.raises(OutOfReachError, match="more than"):
+        run(configuration, seconds=120.0)
 
 
 def test_an_identity_that_may_not_is_told_what_it_lacks() -> None:
