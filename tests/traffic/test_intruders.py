@@ -88,6 +88,19 @@ class Gateway:
             answer.read()
             return answer.status
 
+    def say_raw(self, first: str, rest: str) -> int:
+        """The answer's status to `first`, the caller's host and token, and `rest` as it is written; none counts as a refusal (400)."""
+        said = f"{first}\r\nHost: {HOST}\r\nAuthorization: Bearer {self.token(OWN)}\r\n{rest}"
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as connection:
+            connection.sendall(said.encode("latin-1"))
+            connection.shutdown(socket.SHUT_WR)
+            answer = HTTPResponse(connection)
+            try:
+                answer.begin()
+            except ConnectionError:
+                return 400
+            return answer.status
+
     def reached(self, tenant: str) -> int:
         return len(self.servers[tenant].asked)
 
@@ -348,6 +361,46 @@ def test_no_body_is_packed_in_a_way_that_no_limit_sees(gateway: Gateway, more: s
 def test_a_body_whose_end_is_written_twice_is_refused(gateway: Gateway, more: str) -> None:
     before = gateway.reached(OWN)
     assert gateway.say(more, token=gateway.token(OWN)) in {*REFUSED, 501}
+    assert gateway.reached(OWN) == before
+
+
+ASKS, CHUNKS = "POST /v1/models HTTP/1.1", "Transfer-Encoding: chunked\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"),
+    [
+        (ASKS, "Transfer-Encoding : chunked\r\nContent-Length: 3\r\n\r\n0\r\n\r\n"),
+        (ASKS, "Transfer-Encoding: \x0bchunked\r\n\r\n0\r\n\r\n"),
+        (ASKS, f"{CHUNKS}3\nabc\r\n0\r\n\r\n"),
+        (ASKS, f"{CHUNKS}-3\r\nabc\r\n0\r\n\r\n"),
+        (ASKS, f"{CHUNKS}0x3\r\nabc\r\n0\r\n\r\n"),
+        (ASKS, f"{CHUNKS}fffffffffffffffff\r\nabc\r\n0\r\n\r\n"),
+        (ASKS, "Content-Length: +3\r\n\r\nabc"),
+        (ASKS, "Content-Length: -1\r\n\r\nabc"),
+        (ASKS, "Content-Length: 3, 3\r\n\r\nabc"),
+        (ASKS, "X-A: a\0b\r\nContent-Length: 0\r\n\r\n"),
+        ("POST /v1/models HTTP/1.0", "Content-Length: 0\r\n\r\n"),
+        ("POST /v1/models HTTP/2.0", "Content-Length: 0\r\n\r\n"),
+        (f"CONNECT {HOST}:80 HTTP/1.1", "\r\n"),
+        ("TRACE /v1/models HTTP/1.1", "\r\n"),
+        ("post /v1/models HTTP/1.1", "Content-Length: 0\r\n\r\n"),
+        ("OPTIONS * HTTP/1.1", "\r\n"),
+    ],
+)
+def test_what_two_servers_would_read_in_two_ways_reaches_none(gateway: Gateway, first: str, rest: str) -> None:
+    before = gateway.reached(OWN)
+    assert gateway.say_raw(first, rest) in {*REFUSED, 426, 501}
+    assert gateway.reached(OWN) == before
+
+
+@pytest.mark.parametrize(("claim", "status"), [("sub", 403), ("priority", 503)])
+def test_a_claim_with_a_line_break_writes_no_header(gateway: Gateway, claim: str, status: int) -> None:
+    issuer, before = ISSUERS[OWN], gateway.reached(OWN)
+    words = {"sub": "a", "priority": "low", claim: "a\r\nx-degrade: chat"}
+    subject = words.pop("sub")
+    token = gateway.issuers.token(issuer.issuer, issuer.audiences, subject, now=time(), seconds=600, claims=words)
+    assert gateway.say("", token=token) == status
     assert gateway.reached(OWN) == before
 
 
