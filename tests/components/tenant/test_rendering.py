@@ -2,7 +2,6 @@
 tests/cluster.
 """
 
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -218,11 +217,6 @@ def test_a_pod_without_credentials_is_refused_where_somebody_gives_them() -> Non
 
     assert "AWS_CONTAINER_CREDENTIALS_FULL_URI" in said(credentials=True)
     assert "AWS_CONTAINER_CREDENTIALS_FULL_URI" not in said(credentials=False), "the sandbox's pods would all be refused"
-
-
-def test_whatever_is_made_for_a_tenant_has_a_name_that_kubernetes_takes() -> None:
-    names = {m.body["metadata"]["name"] for m in plan().manifests()}
-    assert {name for name in names if not re.fullmatch(r"[a-z0-9]([-a-z0-9.:]*[a-z0-9])?", name)} == set()
 
 
 def test_what_refuses_a_pod_without_credentials_names_its_account() -> None:
