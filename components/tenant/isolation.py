@@ -69,7 +69,7 @@ call these from outside the pod; scrapers read another port, past the mesh.
 Sources: Triton's grpc_service.proto and http_server.cc; vLLM's documentation, "Security", and its routers
 (vllm/entrypoints/serve).
 """
-UNSERVED_PATHS = ("/inference.GRPCInferenceService/ModelStreamInfer", "/inference/*")
+UNSERVED_PATHS = ("/inference.GRPCInferenceService/ModelStreamInfer", "/inference/v1/generate")
 """What would hang: each replica's proxy holds a request until it knows its size, and the first one ends only when its
 caller wants no more. What would cost its tenant nothing: vLLM generates there and does not say how many tokens.
 """

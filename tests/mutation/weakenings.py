@@ -423,7 +423,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     ),
     "Steer a server, or generate unseen": (
         opened("weights are put in", '    "/update_weight*",\n'),
-        opened("a way to generate that says no tokens", ', "/inference/*"'),
+        opened("a way to generate that says no tokens", ', "/inference/v1/generate"'),
     ),
     "Hide tokens from their count": (
         opened(
