@@ -89,10 +89,9 @@ class HistoryTraffic:
         self._alone = len(names) == 1
         self._buckets = {key: np.stack([history.pods[name].buckets[key] for name in names]) for key in history.edges}
         self._errors = np.stack([history.pods[name].errors for name in names])
-        chosen = np.zeros((rehearsals, len(names)), dtype=bool)
-        for row in chosen:
-            row[rng.permutation(len(names))[: len(names) // 2]] = True
-        self._chosen = chosen.astype(np.float64)
+        self._chosen = np.stack([rng.permutation(len(names))[: len(names) // 2] for _ in range(rehearsals)])
+        self._rest = np.ones((rehearsals, len(names)))
+        np.put_along_axis(self._rest, self._chosen, 0.0, axis=1)
 
     @property
     def edges(self) -> Mapping[str, Sequence[float]]:
@@ -109,21 +108,27 @@ class HistoryTraffic:
     def learnt(self) -> Counts:
         """The rest's counts before each rehearsal."""
         windows = self._starts[:, None] + np.arange(-LEARNT_TICKS, 0)
-        rest = 1.0 - self._chosen
-        buckets = {key: np.einsum("rp,prtcb->rcb", rest, values[:, windows]) for key, values in self._buckets.items()}
-        return Counts(buckets=buckets, errors=np.einsum("rp,prtc->rc", rest, self._errors[:, windows]))
+        buckets = {key: np.einsum("rp,prtcb->rcb", self._rest, values[:, windows]) for key, values in self._buckets.items()}
+        return Counts(buckets=buckets, errors=np.einsum("rp,prtc->rc", self._rest, self._errors[:, windows]))
 
     def tick(self, number: int, decision: Decision) -> tuple[Tick, Floats]:
         """What the gate would have seen, and the share of users' requests that the pseudo-canary answered."""
         at = self._starts + number
         weight, baseline, mirror = decision.weight, decision.baseline_weight, decision.mirror
-        mine, rest = self._sum(self._chosen, at), self._sum(1.0 - self._chosen, at)
+        rest = (
+            {key: np.einsum("rp,prcb->rcb", self._rest, values[:, at]) for key, values in self._buckets.items()},
+            np.einsum("rp,prc->rc", self._rest, self._errors[:, at]),
+        )
         first = next(iter(self._buckets))
-        total = rest[0][first].sum(axis=(1, 2))
         if self._alone:
-            mine, rest = self._thin(rest, np.full(len(at), 0.5)), self._thin(rest, np.full(len(at), 0.5))
-            total = rest[0][first].sum(axis=(1, 2))
-        available = mine[0][first].sum(axis=(1, 2))
+            half = np.full(len(at), 0.5)
+            of_one, rest = self._thin(rest, half), self._thin(rest, half)
+            mine = {key: values[:, None] for key, values in of_one[0].items()}, of_one[1][:, None]
+        else:
+            when = at[:, None]
+            mine = {key: values[self._chosen, when] for key, values in self._buckets.items()}, self._errors[self._chosen, when]
+        total = rest[0][first].sum(axis=(1, 2))
+        available = mine[0][first].sum(axis=(1, 2, 3))
         # As many users' requests as both parts have enough for, so that the weights are those asked for.
         users = np.minimum(total / np.maximum(1.0 - weight, 1e-9), np.where(weight > 0, available / np.maximum(weight, 1e-9), np.inf))
         rest = self._thin(rest, np.clip(_ratio((1.0 - weight) * users, total), 0.0, 1.0))
@@ -139,45 +144,50 @@ class HistoryTraffic:
         tick = Tick(
             stable=_counts(*stable),
             baseline=_counts(*twin),
-            canary=_counts(*_where(~mirroring, changed)),
-            mirrored=_counts(*_where(mirroring, changed)),
+            canary=self._of_pods(~mirroring, changed),
+            mirrored=self._of_pods(mirroring, changed),
             answered=answered,
         )
-        served = np.where(mirroring, 0.0, changed[0][first].sum(axis=(1, 2)))
+        served = np.where(mirroring, 0.0, changed[0][first].sum(axis=(1, 2, 3)))
         return tick, _ratio(served, users)
 
-    def _sum(self, pods: Floats, at: NDArray[np.int_]) -> tuple[dict[str, Floats], Floats]:
-        buckets = {key: np.einsum("rp,prcb->rcb", pods, values[:, at]) for key, values in self._buckets.items()}
-        return buckets, np.einsum("rp,prc->rc", pods, self._errors[:, at])
+    def _of_pods(self, here: NDArray[np.bool_], counts: tuple[dict[str, Floats], Floats]) -> Counts:
+        """Of an arm that is there in some rehearsals; its pods are told apart as a release's are, unless there is one to divide."""
+        buckets = {key: np.where(here[:, None, None, None], values, 0.0) for key, values in counts[0].items()}
+        errors = np.where(here[:, None, None], counts[1], 0.0)
+        together = {key: values.sum(axis=1) for key, values in buckets.items()}
+        return Counts(buckets=together, errors=errors.sum(axis=1), by_replica=None if self._alone else buckets)
 
     def _thin(self, counts: tuple[dict[str, Floats], Floats], share: Floats) -> tuple[dict[str, Floats], Floats]:
-        """Each request stays with this probability."""
-        rng = self._rng
-        buckets = {key: rng.binomial(values.astype(int), share[:, None, None]).astype(float) for key, values in counts[0].items()}
-        errors = rng.binomial(counts[1].astype(int), share[:, None]).astype(float)
-        return buckets, errors
+        """Each request stays with this probability, one a rehearsal."""
+
+        def kept(values: Floats) -> Floats:
+            return self._rng.binomial(values.astype(int), share.reshape(-1, *(1,) * (values.ndim - 1))).astype(float)
+
+        return {key: kept(values) for key, values in counts[0].items()}, kept(counts[1])
 
     def _change(self, counts: tuple[dict[str, Floats], Floats], change: RehearsedChange) -> tuple[dict[str, Floats], Floats]:
         buckets, errors = counts
         if change.slower:
             buckets = {key: self._slower(key, values, change.slower) for key, values in buckets.items()}
         if change.failing:
-            requests = next(iter(buckets.values())).sum(axis=2)
+            requests = next(iter(buckets.values())).sum(axis=-1)
             errors = errors + self._rng.binomial(np.maximum(requests - errors, 0).astype(int), change.failing)
         return buckets, errors
 
     def _slower(self, key: str, values: Floats, slower: float) -> Floats:
         """The same requests, each taking longer: some cross the next edge, as many as the histogram's own shape says."""
-        turned = np.ascontiguousarray(np.moveaxis(values, 0, -1))
+        counts = values.reshape(-1, *values.shape[-2:])
+        turned = np.ascontiguousarray(np.moveaxis(counts, 0, -1))
         tail = self._tails[key]
         masses = tail.masses(turned)
         above = np.minimum(masses * tail.ratio(tail.quantiles(masses), masses, slower), 1.0)
         above = np.maximum.accumulate(above[:, ::-1], axis=1)[:, ::-1]
         shares = np.moveaxis(-np.diff(above, axis=1, prepend=1.0, append=0.0), -1, 0)
         shares = np.maximum(shares, 0.0)
-        totals = values.sum(axis=2)
+        totals = counts.sum(axis=2)
         shares = np.where(totals[..., None] > 0, shares / np.maximum(shares.sum(axis=2, keepdims=True), 1e-12), 1.0 / shares.shape[2])
-        return self._rng.multinomial(totals.astype(int), shares).astype(float)
+        return self._rng.multinomial(totals.astype(int), shares).astype(float).reshape(values.shape)
 
 
 def _ratio(part: Floats, whole: Floats) -> Floats:
@@ -187,7 +197,3 @@ def _ratio(part: Floats, whole: Floats) -> Floats:
 
 def _counts(buckets: Mapping[str, Floats], errors: Floats) -> Counts:
     return Counts(buckets=buckets, errors=errors)
-
-
-def _where(here: NDArray[np.bool_], counts: tuple[dict[str, Floats], Floats]) -> tuple[dict[str, Floats], Floats]:
-    return {key: np.where(here[:, None, None], values, 0.0) for key, values in counts[0].items()}, np.where(here[:, None], counts[1], 0.0)

@@ -56,11 +56,15 @@ def test_what_is_done_to_one_arm_is_found(change, reason):
     assert outcome.exposure < 0.05
 
 
-def test_a_service_whose_pods_differ_is_shown_not_to_keep_the_promise():
-    found = rehearsed(history(odd=20.0))
+def test_a_service_whose_two_pods_differ_is_shown_not_to_keep_the_promise():
+    found = rehearsed(history(pods=2, odd=20.0))
     assert found.outcomes[0].rolled_back > 10
     assert not found.calibrated(0.01)
     assert rehearsed().calibrated(0.01)
+
+
+def test_one_odd_pod_of_several_takes_nothing_back_as_in_a_release():
+    assert rehearsed(history(pods=4, odd=20.0)).outcomes[0].rolled_back == 0
 
 
 @pytest.mark.parametrize("pods", [2, 3, 5])
