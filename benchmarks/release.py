@@ -75,7 +75,9 @@ def judge(
         weight = decision.weight
         baking = np.where(decision.phase == Phase.BAKING, baking + 1, baking)
         shown = service.minute(number, weight, decision.baseline_weight, decision.mirror, since, baking)
-        arms: Any = {arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm]) for arm in shown.buckets}
+        arms: Any = {
+            arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm], by_replica=shown.by_replica.get(arm)) for arm in shown.buckets
+        }
         before, exposed = _open(decision, bake), shown.buckets["canary"].sum(axis=(1, 2))
         decision = gate.observe(Tick(**arms, answered=shown.answered, canary_up=shown.canary_up))
         exposure += np.where(before, exposed, 0.0) / (60 * rate)
@@ -166,6 +168,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--fine-edges", action="store_true", help="histograms with the edges of Headway's proxies, not Istio's default ones"
     )
+    parser.add_argument("--replicas", type=int, default=1, help="of the new version; several are told apart")
     parser.add_argument("--scenario", action="append", help="name, or the start of one; all by default")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-mirror", action="store_true")
@@ -191,7 +194,9 @@ def main(arguments: list[str] | None = None) -> int:
     wanted = [s for s in scenarios if not asked.scenario or any(s.name.startswith(name) for name in asked.scenario)]
     if not wanted:
         parser.error(f"no scenario starts so; there are: {', '.join(s.name for s in scenarios)}")
-    world = replace(WORLDS[asked.world], edges=FINE_EDGES) if asked.fine_edges else WORLDS[asked.world]
+    world = replace(WORLDS[asked.world], replicas=asked.replicas)
+    if asked.fine_edges:
+        world = replace(world, edges=FINE_EDGES)
     cells: list[ScenarioResult] = []
     for scenario in wanted:
         for rate in map(float, asked.rates.split(",")):

@@ -143,8 +143,8 @@ def _astray(spread: float, correlation: float, minute: Minute, draw: Floats, num
     return level
 
 
-def _hit(minute: Minute, draw: Floats, minutes: int) -> NDArray[np.bool_]:
-    onset = np.floor(2 + 20 * draw[0])
+def _hit(minute: Minute, draw: Floats, minutes: int, later: int = 0) -> NDArray[np.bool_]:
+    onset = np.floor(2 + 20 * draw[0]) + later
     return (minute.minute >= onset) & (minute.minute < onset + minutes)
 
 
@@ -156,13 +156,14 @@ def _slow_node(factor: float, minutes: int) -> ServiceChange:
     return change
 
 
-def _slow_replica(factor: float, minutes: int, replicas: int, arms: tuple[str, ...] = CANARY) -> ServiceChange:
-    """One replica of several, or all of an arm's where it has one, whose node is slow for a while."""
+def _slow_replica(factor: float, minutes: int, replicas: int, arms: tuple[str, ...] = CANARY, nodes: int = 1) -> ServiceChange:
+    """One replica of several, or all of an arm's where it has one, whose node is slow for a while; then those of as many `nodes`."""
 
     def change(minute: Minute, draw: Floats) -> None:
         for arm in arms:
             factors = np.ones((replicas, draw.shape[1]))
-            factors[0] = np.where(_hit(minute, draw, minutes), factor, 1.0)
+            for node in range(nodes):
+                factors[node] = np.where(_hit(minute, draw, minutes, node * minutes), factor, 1.0)
             minute.by_replica[arm] = factors
 
     return change
@@ -207,6 +208,7 @@ ATTACKS = (
     Attack("one replica of two half as slow again for ten minutes", change=_slow_replica(1.5, 10, 2)),
     Attack("one replica of three half as slow again for good", change=_slow_replica(1.5, MINUTES, 3)),
     Attack("noise of each of two replicas that lasts, 6 %", change=_noisy_replicas(0.06, 0.9, 2)),
+    Attack("two replicas of three half as slow again, ten minutes each", change=_slow_replica(1.5, 10, 3, nodes=2)),
     Attack("weights late by two minutes, 5/s and 15/s", late=2, rates=(5.0, 15.0)),
 )
 
@@ -265,8 +267,8 @@ PATHS = (
         Reason.FAILED_LATENCY,
         ("latency",),
         f"{_E_PROCESS}, for any peak below one edge; approximate, since the tolerated ratio is read from the control's past. Valid for one "
-        "node in trouble: where several replicas answered, `l` is the least over replicas of `l` without that one, so `exp(l)` is at most "
-        "that of those that are well, whose mean is at most 1; where one answered, or nobody tells them apart, R is the least over all runs "
+        "node in trouble: where several replicas answered, R is the least over every choice of one replica to leave out in each 11 minutes, and one "
+        "choice leaves out those that are not well; where one answered, or nobody tells them apart, R is the least over all runs "
         "of 11 minutes of R with `R = R + w` in the run, and one of them holds the whole episode",
         (
             "a peak of 30 % just under an edge, +5 %",
@@ -280,6 +282,7 @@ PATHS = (
             "the baseline's node half as slow again for ten minutes",
             "one replica of two half as slow again for ten minutes",
             "one replica of three half as slow again for good",
+            "two replicas of three half as slow again, ten minutes each",
             "one node half as slow again for ten minutes",
         ),
     ),

@@ -46,6 +46,8 @@ class SimulatedTraffic:
         self._since = np.where(decision.weight != self._weight, 0.0, self._since + 1) if number else self._since
         self._weight = np.asarray(decision.weight)
         shown = self._service.minute(number, decision.weight, decision.baseline_weight, decision.mirror, self._since)
-        arms: dict[str, Any] = {arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm]) for arm in shown.buckets}
+        arms: dict[str, Any] = {
+            arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm], by_replica=shown.by_replica.get(arm)) for arm in shown.buckets
+        }
         answered = shown.buckets["canary"].sum(axis=(1, 2)) / self._users
         return Tick(**arms, answered=shown.answered, canary_up=shown.canary_up), answered

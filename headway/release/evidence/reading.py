@@ -192,6 +192,7 @@ def _counts(raw: RawReading, name: str) -> Counts | None:
         queued=_known(arm.get("queued")),
         busy=_known(arm.get("busy")),
         by_replica=_by_replica(arm.get("replicas") or {}, sorted(buckets)),
+        replicas=sorted(arm.get("replicas") or {}),
     )
 
 

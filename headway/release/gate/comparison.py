@@ -29,6 +29,7 @@ from headway.release.gate.level import LevelLimits, LevelTest
 from headway.release.gate.memory import GpuMemoryUse
 from headway.release.gate.observation import AnswerCounts
 from headway.release.gate.policy import GatePolicy
+from headway.release.gate.replicas import ReplicaRows
 from headway.release.gate.stages import Ladder
 from headway.release.gate.state import Stateful
 from headway.release.gate.tick import ArmCounts, Bools, Floats, over_classes
@@ -71,7 +72,7 @@ class Comparison(Stateful):
         def compared(by: GatePolicy, hoped: float = 0.0) -> dict[str, Latency]:
             return {name: Latency(by, ends, classes, rollouts, tick_minutes, hoped) for name, ends in histograms.items()}
 
-        self.latency = compared(policy)
+        self.replicas, self.latency = ReplicaRows(), compared(policy)
         self.gain = None if policy.trade_gain is None else Gain(policy.trade_gain, rollouts)
         self.better = np.zeros(rollouts, dtype=bool)
         """Shown to answer better, so that the trade's tolerance holds."""
@@ -101,10 +102,11 @@ class Comparison(Stateful):
         started = ladder.ready > ticks_in(_STARTING_MINUTES, minutes)
         at = TickStake(stake, ladder.stage, shown, of_proof, worth, arms.by_history, ladder.baking, started, young)
         self._compare_levels(arms, at)
+        by_replica, anew = self.replicas.place(arms.canary)
         for name, signal in self._all_latency():
             signal.choose()
             canary, control, same = (arm.buckets[name] for arm in (arms.canary, arms.control, arms.same_version))
-            signal.compare(canary, control, same, at, arms.canary.by_replica.get(name))
+            signal.compare(canary, control, same, at, by_replica.get(name), anew=anew)
         self.errors.compare(arms.canary, arms.control, replace(at, largest=patient, worth=np.full(self._n, largest)))
 
     def _compare_levels(self, arms: ComparedArms, at: TickStake) -> None:

@@ -15,6 +15,7 @@ from headway.release.gate.minutes import Recent
 from headway.release.gate.noise import Noise
 from headway.release.gate.policy import GatePolicy
 from headway.release.gate.proof import TailProof, TailStanding
+from headway.release.gate.replicas import MOST_REPLICAS
 from headway.release.gate.slowness import LastingSlowness, Slowness
 from headway.release.gate.state import Stateful
 from headway.release.gate.tail import ControlHistogram, LatencyTail
@@ -74,13 +75,11 @@ class ArmsOfTick(NamedTuple):
 
 
 def _shown_by_others(found: Floats, rest: Floats | None, alone: Bools) -> tuple[Floats, Floats]:
-    """Of each class, and of all together: the least without any one replica, where there are several."""
-    together = over_classes(found)
+    """Of each class, and of all together: without each replica, on the first axis, and without none; of all where one answers alone."""
     if rest is None:
-        return found, together
-    sums = np.stack([over_classes(each) for each in rest])
-    least, least_together = np.minimum(rest.min(axis=0), found), np.minimum(sums.min(axis=0), together)
-    return np.where(alone, found, least), np.where(alone, together, least_together)
+        return found[None], over_classes(found)[None]
+    by_others = np.concatenate([np.where(alone, found, rest), found[None]])[:MOST_REPLICAS]
+    return by_others, np.stack([over_classes(each) for each in by_others])
 
 
 class TailNow(NamedTuple):
@@ -137,8 +136,11 @@ class Latency(Stateful):
         self.chosen = np.where(now, fits, self.chosen)
         self.decided = self.decided | now
 
-    def compare(self, canary: Floats, control: Floats, same: Floats, at: TickStake, replicas: Floats | None = None) -> None:
-        """Judge one tick's buckets of the canary, its control, and all arms of the stable version; `replicas`: the canary's one by one."""
+    def compare(
+        self, canary: Floats, control: Floats, same: Floats, at: TickStake, replicas: Floats | None = None, *, anew: bool = False
+    ) -> None:
+        """Judge one tick's buckets of the canary, its control, and all arms of the stable version; `replicas`: the canary's one by one;
+        `anew`: one of them is not the one that was there before."""
         tail = self.tail
         bad, bad_same, bad_control = (tail.counts(of) for of in (canary, same, control))
         n, n_same, n_control = (above[:, :1] + of[:, :1] for above, of in ((bad, canary), (bad_same, same), (bad_control, control)))
@@ -151,7 +153,9 @@ class Latency(Stateful):
         null = np.maximum(tolerated, _LEAST_RATIO)
         power = self._power(known, tolerated, n, n_control, at.by_history)
         compared = ArmsOfTick(bad, n, bad_control, n_control, power)
-        self._judge(known, null, compared, at, replicas, unlike)
+        without, alone = self._others(replicas, compared)
+        self.shared.begin(at, alone, anew)
+        self._judge(known, null, compared, at, (without, alone), unlike)
         counts = at.counts & at.started & ~at.baking & (n > 0) & (n_control > 0)
         self.standing.add(compared.excess(self._margin(known, self._policy.latency)), masses * n, counts, at.young)
         arms: list[BadOf] = [(bad_control, n_control), (bad_same, n_same)]
@@ -175,11 +179,11 @@ class Latency(Stateful):
         all_of = above[:, :, :1] + replicas[:, :, :1]
         return arms._replace(bad=np.maximum(arms.bad - above, 0.0), n=np.maximum(arms.n - all_of, 0.0)), alone
 
-    def _judge(self, known: TailNow, null: Floats, arms: ArmsOfTick, at: TickStake, replicas: Floats | None, unlike: Flags) -> None:
-        """Evidence against the canary, for each alternative."""
-        without, alone = self._others(replicas, arms)
-        self.shared.begin(at, alone)
-
+    def _judge(
+        self, known: TailNow, null: Floats, arms: ArmsOfTick, at: TickStake, others: tuple[ArmsOfTick | None, Bools], unlike: Flags
+    ) -> None:
+        """Evidence against the canary, for each alternative; `others`: as `_others` says."""
+        without, alone = others
         chosen, each = self.chosen[:, :, None], arms.by_alternative()
         each_without = None if without is None else without.by_alternative()
 

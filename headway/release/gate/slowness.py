@@ -32,7 +32,8 @@ class Slowness(Stateful, Generic[Kind]):
         """Of all classes, against the most that the tail above an edge can grow, wherever requests lie within its bucket."""
 
     def compare(self, logs: Floats, together: Floats, at: TickStake) -> None:
-        """Log likelihood ratios: (classes, edges, alternatives, rollouts), and of all classes together."""
+        """Log likelihood ratios: (classes, edges, alternatives, rollouts), and of all classes together; of `LastingSlowness` without each
+        replica, on the first axis."""
         self.by_class.update(logs, at.stake, at.largest, at.worth)
         self.together.update(together, at.stake, at.largest, at.worth)
 
@@ -80,19 +81,21 @@ class LastingSlowness(Slowness[LastingMixture]):
         super().__init__(shape, alternatives, rollouts, lambda each: LastingMixture(each, episode_ticks))
         self.bad_minutes = LastingBadMinutes(rollouts, episode_ticks)
 
-    def begin(self, at: TickStake, alone: Bools) -> None:
-        """The next tick; `alone`: one replica answered, or nobody tells them apart."""
+    def begin(self, at: TickStake, alone: Bools, anew: bool) -> None:
+        """The next tick; `alone`: one replica answered, or nobody tells them apart; `anew`: a row is
+        another replica's than before."""
         for part in (self.by_class, self.together, self.bounded):
-            part.begin(at.stake, alone)
-        self.bad_minutes.begin(_stake_of_minute(at), alone)
+            part.begin(at.stake, alone, anew)
+        self.bad_minutes.begin(_stake_of_minute(at), alone, anew)
 
     def judge_minute(self, logs: Floats, judged: Bools, at: TickStake) -> None:
         """The tick by itself, by (edges, alternatives, rollouts) of all classes together: without the edge that says most, because a peak
         of the histogram may lie just below it."""
         anywhere: Bools = np.logical_or.reduce(judged, axis=0)
-        values = np.where(anywhere, mean_exp(logs[:, _GROSS:]), 0.0)
-        value = (over_classes(values) - values.max(axis=0)) / np.maximum(over_classes(anywhere.astype(np.float64)) - 1, 1.0)
-        self.bad_minutes.bet(value, _stake_of_minute(at), at.largest)
+        edges = np.maximum(over_classes(anywhere.astype(np.float64)) - 1, 1.0)
+        values = [np.where(anywhere, mean_exp(each[:, _GROSS:]), 0.0) for each in logs]
+        without = np.stack([(over_classes(each) - each.max(axis=0)) / edges for each in values])
+        self.bad_minutes.bet(without[:, None], _stake_of_minute(at), at.largest)
 
     def evidence(self, judged: Bools) -> Floats:
         """Against the canary; a part of it by bad minutes."""

@@ -4,7 +4,8 @@ The trap: buckets are counts of this tick and of this bucket alone, neither cumu
 Every array may have a leading axis of rollouts. Not-a-number means "no such sample", which is not zero.
 """
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 Ints = NDArray[np.int64]
-
-MOST_REPLICAS = 8
-"""Told apart; of more, several are taken as one, which asks more of the evidence and never less."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +35,8 @@ class Counts:
     by_replica: ArrayLike | Mapping[str, ArrayLike] | None = None
     """The same buckets of each replica, shape (..., replicas, classes, edges + 1), zeros for one that answered nothing; as many in a tick
     as there are. None: nobody tells replicas apart, which proves no more than one replica does."""
+    replicas: Sequence[str] = ()
+    """Their names, in that order, of all rollouts. Without names a place is the same replica in every tick."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +106,8 @@ class ArmCounts:
     """(rollouts,), GPU seconds; not-a-number where unknown."""
     by_replica: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
     """By histogram: (replicas, classes, buckets, rollouts); empty where nobody tells replicas apart."""
+    named: tuple[int, ...] = ()
+    """A number for the name of each, in that order; empty where they have none."""
 
     def total(self) -> Floats:
         return over_classes(self.requests)
@@ -126,6 +128,7 @@ class ArmCounts:
                 name: _either(chosen, self.by_replica.get(name), other.by_replica.get(name))
                 for name in {**self.by_replica, **other.by_replica}
             },
+            self.named if chosen.all() else other.named if not chosen.any() else (),
         )
 
     def replicas(self) -> Ints:
@@ -195,11 +198,12 @@ def read_arm(counts: Counts | None, histograms: Mapping[str, int], classes: int,
     for values in (requests, errors, *buckets.values()):
         values[..., missing] = 0.0
     queued, busy = read_number(counts.queued, rollouts), read_number(counts.busy, rollouts)
-    by_replica, gap = _read_replicas(counts.by_replica, histograms, classes, rollouts, f"{where}.by_replica")
+    by_replica, gap = _read_replicas(counts, histograms, classes, rollouts, f"{where}.by_replica")
     missing |= gap
     for values in by_replica.values():
         values[..., missing] = 0.0
-    return ArmCounts(requests, np.minimum(errors, requests), buckets, missing, queued, busy, by_replica)
+    named = tuple(zlib.crc32(name.encode()) for name in counts.replicas)
+    return ArmCounts(requests, np.minimum(errors, requests), buckets, missing, queued, busy, by_replica, named)
 
 
 def _either(chosen: Bools, one: Floats | None, other: Floats | None) -> Floats:
@@ -214,10 +218,10 @@ def _either(chosen: Bools, one: Floats | None, other: Floats | None) -> Floats:
 
 
 def _read_replicas(
-    value: ArrayLike | Mapping[str, ArrayLike] | None, histograms: Mapping[str, int], classes: int, rollouts: int, where: str
+    counts: Counts, histograms: Mapping[str, int], classes: int, rollouts: int, where: str
 ) -> tuple[dict[str, Floats], Bools]:
-    """By histogram, (replicas, classes, buckets, rollouts). Of more than `MOST_REPLICAS` several count as one."""
-    missing = np.zeros(rollouts, dtype=bool)
+    """By histogram, (replicas, classes, buckets, rollouts)."""
+    missing, value = np.zeros(rollouts, dtype=bool), counts.by_replica
     if value is None:
         return {}, missing
     given: Mapping[str, Any] = value if isinstance(value, Mapping) else {next(iter(histograms)): value}
@@ -229,8 +233,8 @@ def _read_replicas(
         replicas = array.shape[-3] if array.ndim >= 3 else 0
         read[name], gap = _read(array, (replicas, classes, size), rollouts, f"{where}[{name}]")
         missing |= gap
-        if replicas > MOST_REPLICAS:
-            read[name] = np.stack([over_classes(read[name][first::MOST_REPLICAS]) for first in range(MOST_REPLICAS)])
+        if counts.replicas and replicas != len(counts.replicas):
+            raise ValueError(f"{where}[{name}] has {replicas} replicas, and {len(counts.replicas)} names. Give each its name, or none")
     return read, missing
 
 

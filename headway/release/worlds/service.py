@@ -100,6 +100,8 @@ class SimulatedService:
             errors[arm] = world.error_rate * np.ones(self._n)
             shares[arm] = np.full(self._n, world.long_share)
         minute = Minute(number, weight, since_change, slow, errors, shares, np.ones(self._n))
+        if world.replicas > 1:
+            minute.by_replica = {arm: np.ones((world.replicas, self._n)) for arm in CANARY}
         self._error_factor = {arm: rng.gamma(shape, 1 / shape, self._n) for arm in ARMS}
         return minute
 

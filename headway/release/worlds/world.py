@@ -38,6 +38,8 @@ class SimulatedWorld:
     """Multiplies the independent noise."""
     edges: tuple[float, ...] = EDGES
     """Of the latency histogram, in milliseconds."""
+    replicas: int = 1
+    """Of the new version, equally good. Several are told apart."""
 
 
 BASE = SimulatedWorld(name="base", medians=(60.0, 160.0), spread=0.45, long_share=0.30)

@@ -10,27 +10,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks import release
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
-from headway.release.gate.episodes import EPISODE_MINUTES, ButOneEpisode
-from headway.release.gate.tick import MOST_REPLICAS
+from headway.release.gate.episodes import EPISODE_MINUTES, ButOneEpisode, ButOneReplica
+from headway.release.gate.replicas import MOST_REPLICAS, placed
+from headway.release.worlds.scenarios import SCENARIOS
+from headway.release.worlds.world import BASE
 from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts, gate, tick
 
 QUICK = GatePolicy(weights=(0.1, 0.5), counted_ticks_at_least=6, bake_ticks=5)
 LASTING = int(EPISODE_MINUTES)
 
 
-def told_apart(arm: Counts, replicas: Sequence[np.ndarray]) -> Counts:
+def told_apart(arm: Counts, replicas: Sequence[np.ndarray], names: Sequence[str] = ()) -> Counts:
     """`arm` answered by replicas with these shares, each as many requests as the next."""
     total = float(np.asarray(arm.buckets).sum()) / max(len(replicas), 1)
     each = [np.asarray(counts(total, shares).buckets) for shares in replicas]
-    return replace(arm, buckets=np.sum(each, axis=0), by_replica=np.stack(each))
+    return replace(arm, buckets=np.sum(each, axis=0), by_replica=np.stack(each), replicas=names)
 
 
-def minute(decision: Decision, replicas: Sequence[np.ndarray], **more: Any) -> Tick:
+def minute(decision: Decision, replicas: Sequence[np.ndarray], names: Sequence[str] = (), **more: Any) -> Tick:
     """A tick in which the new version has these replicas."""
     seen = tick(decision, **more)
     assert seen.canary and seen.mirrored
-    return replace(seen, canary=told_apart(seen.canary, replicas), mirrored=told_apart(seen.mirrored, replicas))
+    return replace(seen, canary=told_apart(seen.canary, replicas, names), mirrored=told_apart(seen.mirrored, replicas, names))
 
 
 def said(ticks: int, replicas: Sequence[np.ndarray], made: Gate | None = None) -> list[Decision]:
@@ -70,6 +73,87 @@ def test_a_version_that_is_slow_in_all_replicas_is_rolled_back_at_once(number: i
     decisions = said(60, [SLOW] * number)
     assert Reason(int(decisions[-1].reason)) is Reason.FAILED_LATENCY
     assert len(decisions) + 4 < len(said(60, [SLOW])), "sooner than it takes to see that it lasts"
+
+
+def test_a_fifth_slower_is_found_in_two_replicas_that_are_told_apart(monkeypatch: pytest.MonkeyPatch):
+    """Of few requests each, so that in any one minute one of them seems to explain it."""
+    monkeypatch.setattr(release, "MINUTES", 100)
+    worse = next(each for each in SCENARIOS if each.name == "p99 +20 %")
+    cell = release.judge(replace(BASE, replicas=2), worse, 10.0, 8, 3, GatePolicy())
+    assert (cell.wrong, cell.undecided) == (0, 0)
+
+
+def test_a_slow_replica_stays_one_while_others_come_and_go():
+    one = gate(QUICK)
+    decision = one.start()
+    for number in range(60):
+        early = number % 6 < 3
+        names, shares = (("a", "slow"), [SHARES, SLOW]) if early else (("slow", "z"), [SLOW, SHARES])
+        decision = one.observe(minute(decision, shares, names))
+    assert decision.phase == Phase.RELEASING
+
+
+def test_two_nodes_one_after_the_other_take_nothing_back():
+    one = gate(QUICK)
+    decision = one.start()
+    for number in range(80):
+        slow = {0: 0, 2: 1}.get(number // LASTING)
+        decision = one.observe(minute(decision, [SLOW if place == slow else SHARES for place in range(3)]))
+    assert decision.phase == Phase.DONE
+
+
+def test_as_many_names_as_replicas_are_asked_for():
+    with pytest.raises(ValueError, match=r"canary\.by_replica.*has 2 replicas, and 1 names"):
+        gate(QUICK).observe(minute(gate(QUICK).start(), [SHARES, SHARES], ["one"]))
+
+
+@pytest.mark.parametrize(
+    ("rows", "named", "at", "now", "anew"),
+    [
+        pytest.param([], [7, 9], [0, 1], [7, 9], False, id="the first ones"),
+        pytest.param([7, 9], [9], [1], [7, 9], False, id="one that answered nothing keeps its row"),
+        pytest.param([7, 9], [5, 9], [2, 1], [7, 9, 5], False, id="a newcomer takes a free row"),
+        pytest.param([*range(1, 9)], [9, 2], [0, 1], [9, *range(2, 9)], True, id="and where there is none, that of one who left"),
+        pytest.param([1, 2], [*range(10, 19)], [2, 3, 4, 5, 6, 7, 0, 1, 2], [-1] * 8, True, id="of many, several share a row"),
+        pytest.param([-1] * 8, [*range(10, 19)], [2, 3, 4, 5, 6, 7, 0, 1, 2], [-1] * 8, False, id="and keep it"),
+        pytest.param([-1] * 8, [10], [0], [10], True, id="until they are few again"),
+    ],
+)
+def test_each_replica_has_a_row_that_it_keeps(rows: list[int], named: list[int], at: list[int], now: list[int], anew: bool):
+    def whole(some: list[int]) -> list[int]:
+        return [*some, *[0] * (MOST_REPLICAS - len(some))]
+
+    assert placed(whole(rows), named) == (at, whole(now), anew)
+
+
+GAINS = st.lists(st.tuples(st.floats(0.05, 4.0), st.floats(0.05, 4.0)), min_size=1, max_size=6)
+
+
+@given(GAINS, st.integers(1, 4), st.sets(st.integers(0, 5)), st.sets(st.integers(0, 5)))
+@settings(max_examples=150, deadline=None)
+def test_what_shows_without_one_replica_is_the_least_of_all_choices(
+    gains: list[tuple[float, float]], block: int, lone: set[int], others: set[int]
+):
+    """One of two a block, or neither, by hand; a block also ends at a tick of a lone replica, and where they are others."""
+    found = ButOneReplica((1, 1), block)
+    stake, blocks = np.asarray([1.0 / len(gains)]), list[list[int]]()
+    for number, of_tick in enumerate(gains):
+        alone = number in lone
+        found.begin(np.asarray([alone]), number in others)
+        each = [of_tick[0]] if alone else [*of_tick, sum(of_tick)]
+        found.follow(np.asarray(each).reshape(-1, 1, 1), stake)
+        if number % block == 0 or number in others or alone or number - 1 in lone:
+            blocks.append([])
+        blocks[-1].append(number)
+    wanted = np.inf
+    for chosen in itertools.product(range(3), repeat=len(blocks)):
+        value = 0.0
+        for left_out, ticks in zip(chosen, blocks, strict=True):
+            for number in ticks:
+                of_tick = gains[number]
+                value = (value + float(stake[0])) * (of_tick[0] if number in lone else [*of_tick, sum(of_tick)][left_out])
+        wanted = min(wanted, value)
+    assert float(found.least()[0, 0]) == pytest.approx(wanted, rel=1e-9)
 
 
 @pytest.mark.parametrize("begins", [3, 5, 9])
@@ -137,7 +221,7 @@ def test_the_least_without_an_episode_is_that_of_the_worst_chosen_one(steps: lis
     for stake, gain, alone in steps:
         at, lone = np.asarray([stake]), np.asarray([alone])
         found.begin(wealth, at, lone)
-        found.follow(np.asarray([gain]), at)
+        found.follow(np.asarray([[[gain]]]), at)
         wealth = (wealth + max(stake, 0.0)) * gain if stake >= 0 else wealth
     wanted = np.inf
     for first in range(len(steps)):
@@ -161,7 +245,7 @@ def test_evidence_without_an_episode_does_not_grow_on_average_beside_it():
         for place, gain in enumerate(gains):
             stake = np.asarray([1.0 if place == 0 else 0.0])
             found.begin(wealth, stake, np.asarray([True]))
-            found.follow(np.asarray([gain]), stake)
+            found.follow(np.asarray([[[gain]]]), stake)
             wealth = (wealth + stake) * gain
         total += float(found.least()[0, 0]) / len(outcomes) ** 4
     assert total <= 1.0
