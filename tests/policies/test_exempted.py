@@ -59,7 +59,7 @@ def test_an_exemption_that_is_over_excuses_nothing_and_is_told_once_a_run() -> N
     assert Pack(date(2027, 1, 31), EXEMPTION).says(STACK, {}) == {}
 
 
-def test_what_a_preview_does_not_know_is_advice_that_names_the_rule_and_the_place() -> None:
+def test_what_a_preview_does_not_know_is_advice_that_names_rule_and_place() -> None:
     class Unknown(dict[str, Any]):
         def __getitem__(self, key: str) -> Any:
             raise UnknownValueError("04da6b54-80e4-46f7-96ec-b56ff0331ba9", [key])

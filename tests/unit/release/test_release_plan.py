@@ -170,14 +170,14 @@ def test_without_room_the_old_version_gives_its_replicas_to_the_new_one():
     ]
 
 
-def test_a_rolling_update_bakes_without_an_old_version_however_much_room_there_is():
+def test_a_rolling_update_bakes_without_an_old_version_whatever_room_there_is():
     assert [(kind, weight, fleet) for kind, weight, _, fleet, *_ in told(plan(policy("rolling"), AMPLE))][-2:] == [
         ("bake", "100%", (0, 0, 4)),
         ("retire", "100%", (0, 0, 4)),
     ]
 
 
-def test_two_versions_that_divide_users_grow_to_their_shares_of_the_most_replicas():
+def test_two_versions_that_divide_users_grow_to_shares_of_the_most_replicas():
     rollout = policy("ab", split=SPLIT)
     (split,) = [s for s in plan(rollout, AMPLE, most=10).steps if s.kind is StepKind.SPLIT]
     assert (str(split.weight), str(split.at_least), str(split.at_most), split.fleet) == ("20%", "7d", "7d", (4, 0, 1))
