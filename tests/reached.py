@@ -31,6 +31,7 @@ BESIDES = {
     "tests/unit/benchmarks/test_release_attacks.py": "tests/*/test_*.py",
     "tests/unit/test_bounds.py": "components/model_service/scripts/*.py",
     "tests/unit/test_generated_docs.py": "policies/*.py",
+    "tests/unit/test_weakenings.py": "[chp]*/*.py",
 }
 """What a test opens though nothing that it names spells the path."""
 COPIES = "copytree("
