@@ -29,6 +29,7 @@ Counted = NDArray[np.int64]
 
 LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUV"
 """Cells, from the smallest values to the largest."""
+_DIGITS = 4
 _BEYOND = (0.3, 1.0)
 """How far beyond the smallest and the largest value edges lie, in distances from these to where the middle begins. A value out there outranks
 all, and that weighs most."""
@@ -92,8 +93,15 @@ def cut(values: Sequence[float]) -> tuple[float, ...]:
     found = np.quantile(values, _SHARES, method="inverted_cdf")
     smallest, largest, low, high = min(values), max(values), found[len(_ENDS)], found[-1 - len(_ENDS)]
     beyond = [edge for far in _BEYOND for edge in (smallest - far * (low - smallest), largest + far * (largest - high))]
+    # Else what is beyond a value that many have would lie with it.
+    beyond += [end + side * _unit(end) for end, middle, side in ((smallest, low, -1), (largest, high, 1)) if end == middle]
     found = [edge for edge in (*found, *beyond) if math.isfinite(edge)]
-    return tuple(sorted({float(f"{edge:.4g}") for edge in found}))
+    return tuple(sorted({float(f"{edge:.{_DIGITS}g}") for edge in found}))
+
+
+def _unit(value: float) -> float:
+    """What the last digit of an edge near it counts."""
+    return 10.0 ** (math.floor(math.log10(abs(value) or 1.0)) - _DIGITS + 1)
 
 
 def counted(cells: str) -> Counted:

@@ -43,6 +43,14 @@ def test_one_number_is_taken_of_a_part_of_a_body(value: Any, take: str, number: 
     assert taken(value, take) == pytest.approx(number)
 
 
+@pytest.mark.parametrize("usual", [[0.0, 4.0], [0.0], [-4.0], [3.99996], [1234567.8]])
+@pytest.mark.parametrize("step", [-1000.0, -1.0, 1.0, 1000.0])
+def test_what_was_never_met_lies_apart_from_the_value_that_most_have(usual: list[float], step: float):
+    beyond = (max(usual) if step > 0 else min(usual)) + step * max(1.0, max(usual) / 1000)
+    edges = cut(usual * 100)
+    assert celled([beyond], edges) not in celled(usual, edges)
+
+
 @pytest.mark.parametrize(
     ("value", "take"),
     [
