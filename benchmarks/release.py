@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from benchmarks.incumbents import BACK, PROMOTED, RULES, RUNNING
 from headway.contract.rollout import OnInconclusive
 from headway.release.backtest.interval import interval
+from headway.release.backtest.simulated import arms_shown
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick
 from headway.release.worlds.scenarios import BAKE_SCENARIOS, SCENARIOS, Scenario
 from headway.release.worlds.service import SimulatedService
@@ -75,9 +76,7 @@ def judge(
         weight = decision.weight
         baking = np.where(decision.phase == Phase.BAKING, baking + 1, baking)
         shown = service.minute(number, weight, decision.baseline_weight, decision.mirror, since, baking)
-        arms: Any = {
-            arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm], by_replica=shown.by_replica.get(arm)) for arm in shown.buckets
-        }
+        arms: Any = arms_shown(shown)
         before, exposed = _open(decision, bake), shown.buckets["canary"].sum(axis=(1, 2))
         decision = gate.observe(Tick(**arms, answered=shown.answered, canary_up=shown.canary_up))
         exposure += np.where(before, exposed, 0.0) / (60 * rate)

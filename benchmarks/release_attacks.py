@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headway.release.backtest.interval import interval
+from headway.release.backtest.simulated import arms_shown
 from headway.release.gate import Counts, Gate, GatePolicy, Phase, Reason, Tick
 from headway.release.worlds.scenarios import CANARY, Minute, Scenario, ServiceChange
 from headway.release.worlds.service import SimulatedService
@@ -363,13 +364,8 @@ def attacked(attack: Attack, rate: float, rollouts: int, seed: int, policy: Gate
         flags = told(number)
         queued: Mapping[str, Floats] = flags.pop("queued", {})
         arms: dict[str, Any] = {
-            arm: Counts(
-                buckets=shown.buckets[arm],
-                errors=shown.errors[arm],
-                queued=queued.get(arm, math.nan) * shown.buckets[arm].sum(axis=(1, 2)),
-                by_replica=shown.by_replica.get(arm),
-            )
-            for arm in shown.buckets
+            arm: replace(each, queued=queued.get(arm, math.nan) * shown.buckets[arm].sum(axis=(1, 2)))
+            for arm, each in arms_shown(shown).items()
         }
         decision = gate.observe(Tick(**arms, answered=shown.answered, canary_up=shown.canary_up, **flags))
         promoted[(before == Phase.RELEASING) & (decision.phase == Phase.BAKING)] = number + 1

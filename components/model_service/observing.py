@@ -10,6 +10,7 @@ from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service.sampling import access_logging
 from components.model_service.serving import METRICS, Serving
+from components.platform.mesh import LABEL_LIMITS
 from components.tenant.queues import BATCH
 from headway.contract.model import Model
 from headway.wire import ARM, MODEL, PREFIX, RELEASE, TENANT
@@ -20,7 +21,7 @@ SERIES_LIMIT = 4_000
 """Series of one replica: a Triton model has some 40, vLLM some 600. A replica with more would be a mistake of
 labels.
 """
-PAGE_LIMITS = {"bodySizeLimit": "16MB", "labelLimit": 64, "labelNameLengthLimit": 256, "labelValueLengthLimit": 1024}
+PAGE_LIMITS = {"bodySizeLimit": "16MB", **LABEL_LIMITS}
 """Of a page that a tenant's code may write, which every Prometheus holds whole: what is longer is not read at all.
 vLLM's series with the most labels, its configuration, has some 30.
 """

@@ -38,13 +38,9 @@ UNUSED_SECONDS = 300
 CONNECTIONS = 10_000
 """At once, of one proxy and port; more are closed. At some 70 KiB each with TLS they fit into a proxy's memory."""
 
-REPLICA_PROXY_LIMITS = {
-    "sampleLimit": 20_000,
-    "bodySizeLimit": "32MB",
-    "labelLimit": 64,
-    "labelNameLengthLimit": 256,
-    "labelValueLengthLimit": 1024,
-}
+LABEL_LIMITS = {"labelLimit": 64, "labelNameLengthLimit": 256, "labelValueLengthLimit": 1024}
+"""Of each series on a page that a tenant's code may write."""
+REPLICA_PROXY_LIMITS = {"sampleLimit": 20_000, "bodySizeLimit": "32MB", **LABEL_LIMITS}
 """Of the page of one replica's proxy, on which two dozen kinds of answers make some 2,000 series. Whoever is in its mesh
 writes headers that become labels, and whoever is in its pod may answer in its place.
 """

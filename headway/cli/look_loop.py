@@ -28,10 +28,10 @@ def for_ever(
     pulse: "LookPulse[Any]",
     voice: LookVoice,
     serve: str,
-    pause: float = PAUSE_SECONDS,
+    pause: float,
 ) -> None:
     """Until the process is stopped. `look` says after how many seconds another is worth while; what does not answer is said, and asked
-    again. `serve`: where `pulse` is shown, if anywhere."""
+    again. `serve`: where `pulse` is shown, if anywhere; `pause`: the longest between two looks."""
     from headway.release.evaluator.serving import shown_at
 
     due = dict.fromkeys((each.chain for each in here), 0.0)

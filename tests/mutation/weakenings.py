@@ -419,7 +419,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     ),
     "Fill Prometheus by a page": (
         opened("limits are not written", "            **PAGE_LIMITS,\n"),
-        opened("values as long as one likes", ', "labelValueLengthLimit": 1024'),
+        opened("values as long as one likes", ', "labelValueLengthLimit": 1024', "", "components/platform/mesh.py"),
     ),
     "Steer a server, or generate unseen": (
         opened("weights are put in", '    "/update_weight*",\n'),

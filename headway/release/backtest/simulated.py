@@ -8,11 +8,19 @@ from numpy.typing import NDArray
 
 from headway.release.gate import Counts, Decision, Tick
 from headway.release.worlds.scenarios import Scenario
-from headway.release.worlds.service import SimulatedService
+from headway.release.worlds.service import Shown, SimulatedService
 from headway.release.worlds.world import SimulatedWorld
 
 Floats = NDArray[np.float64]
 _CLASSES = ("short", "long")
+
+
+def arms_shown(shown: Shown) -> dict[str, Counts]:
+    """A minute as the gate takes it in, by arm."""
+    return {
+        arm: Counts(buckets=buckets, errors=shown.errors[arm], by_replica=shown.by_replica.get(arm))
+        for arm, buckets in shown.buckets.items()
+    }
 
 
 class SimulatedTraffic:
@@ -46,8 +54,6 @@ class SimulatedTraffic:
         self._since = np.where(decision.weight != self._weight, 0.0, self._since + 1) if number else self._since
         self._weight = np.asarray(decision.weight)
         shown = self._service.minute(number, decision.weight, decision.baseline_weight, decision.mirror, self._since)
-        arms: dict[str, Any] = {
-            arm: Counts(buckets=shown.buckets[arm], errors=shown.errors[arm], by_replica=shown.by_replica.get(arm)) for arm in shown.buckets
-        }
         answered = shown.buckets["canary"].sum(axis=(1, 2)) / self._users
+        arms: dict[str, Any] = arms_shown(shown)
         return Tick(**arms, answered=shown.answered, canary_up=shown.canary_up), answered
