@@ -101,6 +101,8 @@ WARM_CAPACITY_NAMESPACE = "warm-capacity"
 
 SAMPLES_PROVIDER = "otel-samples"
 """What the mesh calls the place to which replicas' proxies write samples of requests."""
+COLLECTOR = "otel-collector"
+"""The Service of namespace `monitoring` to which every proxy tells what became of a request."""
 
 # The loops that run in the cluster ------------------------------------------------------------------------------------------------
 

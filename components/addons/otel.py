@@ -23,10 +23,10 @@ from components.addons.service_account import Annotations, service_account
 from components.addons.tempo import OTLP_PORT
 from components.permissions import Statement
 from headway.contract.sampling import KEPT_DAYS, PREFIX
-from headway.wire import GATEWAY_NAMESPACE, MODEL, TENANT
+from headway.wire import COLLECTOR, GATEWAY_NAMESPACE, MODEL, TENANT
 from headway.wire import RELEASE as RELEASE_LABEL
 
-RELEASE = "otel-collector"
+RELEASE = COLLECTOR
 HOST, PORT = f"{RELEASE}.{NAMESPACE}.svc.cluster.local", OTLP_PORT
 PODS = {"app.kubernetes.io/instance": RELEASE}
 """The labels of its pods, as the chart writes them."""

@@ -10,6 +10,7 @@ replica's own proxy, whose 503 callers may act on.
 from collections.abc import Iterator
 from typing import Any
 
+from components.addons import otel
 from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service import sampling, triton
@@ -203,9 +204,14 @@ def requests_at_once(model: Model) -> int:
 
 
 def replica_limit(tenant: str, arm: TrafficArm, release: Release, *, artifact_cache: bool = False) -> dict[str, Any]:
-    """The proxy of each replica: how many requests it lets through at once, and whom the replica may call."""
+    """The proxy of each replica: how many requests it lets through at once, and whom the replica may call.
+
+    The proxy itself has no cluster but of these, and tells nobody else what it saw: traces, lines and samples to a collector that is left
+    out are lost without a word (istio/istio#53701; `BuildClusters` in pilot/pkg/networking/core/cluster.go of 1.31).
+    """
     model = release.model
     most = requests_at_once(model)
+    called = ["./*", *([f"{ARTIFACT_CACHE_NAMESPACE}/*"] if artifact_cache else []), f"{MESH_NAMESPACE}/*", f"{otel.NAMESPACE}/{otel.HOST}"]
     return object_(
         "networking.istio.io/v1",
         "Sidecar",
@@ -215,7 +221,7 @@ def replica_limit(tenant: str, arm: TrafficArm, release: Release, *, artifact_ca
         spec={
             "workloadSelector": {"labels": arm_selector(tenant, model.name, arm)},
             "inboundConnectionPool": {"http": {"http1MaxPendingRequests": most, "http2MaxRequests": most}},
-            "egress": [{"hosts": ["./*", *([f"{ARTIFACT_CACHE_NAMESPACE}/*"] if artifact_cache else []), f"{MESH_NAMESPACE}/*"]}],
+            "egress": [{"hosts": called}],
         },
     )
 

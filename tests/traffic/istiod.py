@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 Config = dict[str, Any]
-COLLECTOR = "collector"
-"""Name of the cluster that stands for the collector."""
+COLLECTOR, NOWHERE = "collector", "outbound|4317||otel-collector.monitoring.svc.cluster.local"
+"""Names of the cluster that stands for the collector, and of the one that a proxy is told of whose Sidecar does not import the collector:
+Envoy takes it, and drops what is sent there."""
 
 
 def providers(values: Mapping[str, Any]) -> dict[str, Config]:
@@ -32,8 +33,17 @@ def collector(port: int) -> Config:
     }
 
 
-def observed(manager: Config, telemetry: Sequence[Mapping[str, Any]], known: Mapping[str, Config], environment: Mapping[str, str]) -> None:
-    """Have an HTTP connection manager trace and log as these Telemetry specs say, the mesh's own first; `environment` is the proxy's."""
+def observed(
+    manager: Config,
+    telemetry: Sequence[Mapping[str, Any]],
+    known: Mapping[str, Config],
+    environment: Mapping[str, str],
+    *,
+    imported: bool = True,
+) -> None:
+    """Have an HTTP connection manager trace and log as these Telemetry specs say, the mesh's own first; `environment` is the proxy's, and
+    `imported` whether its Sidecar has the collector."""
+    cluster = COLLECTOR if imported else NOWHERE
     logging, tracing = None, None
     for spec in telemetry:
         logging = spec.get("accessLogging", logging)
@@ -42,18 +52,18 @@ def observed(manager: Config, telemetry: Sequence[Mapping[str, Any]], known: Map
             tracing = {**(tracing or {}), **spec["tracing"][0]}
     for entry in logging or ():
         for name in (each["name"] for each in entry["providers"]):
-            manager["access_log"].append(_logger(known[name]["envoyOtelAls"], entry.get("filter"), environment))
+            manager["access_log"].append(_logger(known[name]["envoyOtelAls"], entry.get("filter"), environment, cluster))
     if tracing:
         (name,) = (each["name"] for each in tracing["providers"])
         assert set(known[name]) == {"name", "opentelemetry"}
         manager["generate_request_id"] = True
-        manager["tracing"] = _tracer(tracing)
+        manager["tracing"] = _tracer(tracing, cluster)
 
 
-def _tracer(tracing: Mapping[str, Any]) -> Config:
+def _tracer(tracing: Mapping[str, Any], cluster: str) -> Config:
     typed = {
         "@type": "type.googleapis.com/envoy.config.trace.v3.OpenTelemetryConfig",
-        "grpc_service": {"envoy_grpc": {"cluster_name": COLLECTOR}, "timeout": "1s"},
+        "grpc_service": {"envoy_grpc": {"cluster_name": cluster}, "timeout": "1s"},
         "service_name": "proxy",
     }
     return {
@@ -67,7 +77,7 @@ def _tracer(tracing: Mapping[str, Any]) -> Config:
     }
 
 
-def _logger(provider: Mapping[str, Any], kept: Mapping[str, str] | None, environment: Mapping[str, str]) -> Config:
+def _logger(provider: Mapping[str, Any], kept: Mapping[str, str] | None, environment: Mapping[str, str], cluster: str) -> Config:
     form = provider["logFormat"]
     text = form["text"]
     for name, value in environment.items():
@@ -77,7 +87,7 @@ def _logger(provider: Mapping[str, Any], kept: Mapping[str, str] | None, environ
         "common_config": {
             "log_name": "otel_envoy_accesslog",
             "transport_api_version": "V3",
-            "grpc_service": {"envoy_grpc": {"cluster_name": COLLECTOR}},
+            "grpc_service": {"envoy_grpc": {"cluster_name": cluster}},
             "buffer_flush_interval": "0.1s",
         },
         "disable_builtin_labels": True,

@@ -121,7 +121,8 @@ def observed(found: dict[str, Any], of: MeshSnapshot, collector: int) -> dict[st
             manager["tracing"]["random_sampling"]["value"] = 100.0
         else:
             labels = pod["metadata"]["labels"]
-            istiod.observed(manager, specs(of, "vision", labels), known, {"ISTIO_META_WORKLOAD_NAME": listeners.workload(pod)})
+            named, there = {"ISTIO_META_WORKLOAD_NAME": listeners.workload(pod)}, listeners.imports_of(of, pod, otel.NAMESPACE, otel.HOST)
+            istiod.observed(manager, specs(of, "vision", labels), known, named, imported=there)
     found["static_resources"]["clusters"].append(istiod.collector(collector))
     return found
 

@@ -8,11 +8,11 @@ has no line at its caller; it shows at the sidecar of its destination, its host 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.wire import MESH_NAMESPACE, MODEL, SAMPLES_PROVIDER
+from headway.wire import COLLECTOR, MESH_NAMESPACE, MODEL, MONITORING_NAMESPACE, SAMPLES_PROVIDER
 from sandbox.traffic.mesh import patches, security
 from sandbox.traffic.mesh.clusters import address
 from sandbox.traffic.mesh.object_reader import labels_match
-from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET, MeshSnapshot
+from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET, MeshSnapshot, host_of
 from sandbox.traffic.mesh.types import EnvoyMessage, MeshObject
 
 RDS_FOLDER = "routes"
@@ -120,10 +120,12 @@ def sidecar(snapshot: MeshSnapshot, pod: MeshObject, port: int, ip: str, cluster
 
 
 def _samples(snapshot: MeshSnapshot, pod: MeshObject, ports: ListenerPorts) -> Iterator[EnvoyMessage]:
-    """The logs of samples that a Telemetry object asks of the pod's proxy. What else such objects say has no effect
-    here."""
+    """The logs of samples that a Telemetry object asks of the pod's proxy, which reaches the collector only where its Sidecar imports it.
+    What else such objects say has no effect here."""
     metadata = pod["metadata"]
     labels = metadata.get("labels") or {}
+    if not imports_of(snapshot, pod, MONITORING_NAMESPACE, host_of(COLLECTOR, MONITORING_NAMESPACE)):
+        return
     for item in snapshot.selecting("Telemetry", metadata["namespace"], labels) if ports.samples else ():
         for entry in item["spec"].get("accessLogging") or ():
             if SAMPLES_PROVIDER in {each["name"] for each in entry.get("providers") or ()}:
@@ -145,12 +147,34 @@ def workload(pod: MeshObject) -> str:
 
 def sidecar_limits(snapshot: MeshSnapshot, pod: MeshObject) -> MeshObject:
     """What the Sidecar object that selects this pod lets through at once."""
+    return (_sidecar_of(snapshot, pod).get("inboundConnectionPool") or {}).get("http") or {}
+
+
+def _sidecar_of(snapshot: MeshSnapshot, pod: MeshObject) -> MeshObject:
     metadata = pod["metadata"]
     for item in snapshot.of_kind("Sidecar"):
         selector = (item["spec"].get("workloadSelector") or {}).get("labels") or {}
         if item["metadata"]["namespace"] == metadata["namespace"] and selector and labels_match(selector, metadata.get("labels") or {}):
-            return (item["spec"].get("inboundConnectionPool") or {}).get("http") or {}
+            return item["spec"]
     return {}
+
+
+def imports_of(snapshot: MeshSnapshot, pod: MeshObject, namespace: str, host: str) -> bool:
+    """Whether the proxy of a pod has a cluster for the Service `host` of `namespace`."""
+    return imports(_sidecar_of(snapshot, pod), pod["metadata"]["namespace"], namespace, host)
+
+
+def imports(sidecar: MeshObject, own: str, namespace: str, host: str) -> bool:
+    """Whether a proxy of namespace `own` with this Sidecar's spec has a cluster for the Service `host` of `namespace`: of all without one,
+    else of what its egress names as `namespace/dnsName` (pilot/pkg/model/sidecar.go of Istio 1.31, `convertIstioListenerToWrapper`).
+    """
+    named = [name.partition("/") for each in sidecar.get("egress") or () for name in each.get("hosts") or ()]
+    if not sidecar.get("egress"):
+        return True
+    return any(
+        (own if place == "." else place) in (namespace, "*") and (dns in ("*", host) or (dns.startswith("*.") and host.endswith(dns[1:])))
+        for place, _, dns in named
+    )
 
 
 def applied(snapshot: MeshSnapshot, namespace: str, labels: MeshObject) -> list[MeshObject]:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from components.addons import istio, otel, prometheus
 from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from headway.contract.units import Share
@@ -133,6 +134,20 @@ def test_a_full_replica_tells_low_priority_to_come_back_later() -> None:
     assert last["headers_to_add"] == others["headers_to_add"] == [{"header": {"key": "retry-after", "value": "2"}}]
     (limit,) = bodies(service("defects"), "Sidecar")
     assert limit["spec"]["inboundConnectionPool"]["http"]["http2MaxRequests"] == 48
+
+
+def test_a_replicas_proxy_knows_every_service_that_it_is_told_to_report_to() -> None:
+    told = {
+        provider["service"]
+        for each in istio.control_plane_values(otel.HOST, otel.PORT)["meshConfig"]["extensionProviders"]
+        for provider in each.values()
+        if isinstance(provider, dict)
+    }
+    assert told
+    for name in ("chat", "defects", "embeddings"):
+        (limit,) = bodies(service(name), "Sidecar")
+        (imported,) = limit["spec"]["egress"]
+        assert {f"{prometheus.NAMESPACE}/{host}" for host in told} <= set(imported["hosts"])
 
 
 def test_overload_sends_the_priorities_of_the_contract_to_the_fallback() -> None:

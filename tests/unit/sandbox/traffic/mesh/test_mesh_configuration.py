@@ -2,16 +2,17 @@
 
 import copy
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from components.platform import mesh
 from components.tenant.manifests import TenantPlan
-from sandbox.traffic.mesh import envoy_configuration, patches, routes
+from sandbox.traffic.mesh import envoy_configuration, listeners, patches, routes
 from sandbox.traffic.mesh.snapshot import MeshSnapshot, cluster_name
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, service, tenant
-from tests.mesh_samples import cluster, compiled, gateway_routes, served_pod, two_arms
+from tests.mesh_samples import KEYS, PORTS, cluster, compiled, gateway_routes, served_pod, two_arms
 
 
 def test_nothing_that_the_program_renders_is_refused() -> None:
@@ -90,6 +91,51 @@ def test_a_replicas_own_proxy_limits_its_requests_and_its_bodies() -> None:
     assert buffers == [8 * 2**20]
     assert manager["local_reply_config"]["mappers"][0]["status_code"] == 429
     assert manager["http_filters"][-1]["name"] == patches.ROUTER
+
+
+COLLECTOR = "otel-collector.monitoring.svc.cluster.local"
+
+
+def logs_of_samples(*egress: dict[str, Any] | None) -> int:
+    """Of a replica's proxy whose Sidecar has this egress, or the program's own."""
+    made = two_arms(10)
+    objects = [*cluster(made), served_pod(made)]
+    for each in objects:
+        if each["kind"] == "Sidecar" and egress:
+            each["spec"]["egress"] = [found for found in egress if found]
+    found = envoy_configuration.compile_(MeshSnapshot.of(objects), replace(PORTS, samples="/samples"), "/xds", KEYS)
+    listener = found.listeners[f"inbound-vision-{served_pod(made)['metadata']['name']}-8000"]
+    logs = listener["filter_chains"][0]["filters"][-1]["typed_config"]["access_log"]
+    return sum(each["typed_config"]["path"].startswith("/samples") for each in logs)
+
+
+def test_a_replica_whose_sidecar_leaves_the_collector_out_keeps_no_sample() -> None:
+    assert logs_of_samples() == 1
+    assert logs_of_samples({"hosts": ["./*", "istio-system/*"]}) == 0
+
+
+@pytest.mark.parametrize(
+    ("hosts", "there"),
+    [
+        ([f"monitoring/{COLLECTOR}"], True),
+        (["monitoring/*"], True),
+        (["*/*"], True),
+        ([f"*/{COLLECTOR}"], True),
+        (["monitoring/*.monitoring.svc.cluster.local"], True),
+        (["./*"], False),
+        ([f"./{COLLECTOR}"], False),
+        ([f"istio-system/{COLLECTOR}"], False),
+        (["monitoring/tempo.monitoring.svc.cluster.local"], False),
+        (["~/*"], False),
+        ([], False),
+    ],
+)
+def test_a_proxy_has_the_services_that_its_sidecar_names(hosts: list[str], there: bool) -> None:
+    assert listeners.imports({"egress": [{"hosts": hosts}]}, "vision", "monitoring", COLLECTOR) is there
+
+
+def test_a_proxy_without_egress_of_its_own_has_every_service() -> None:
+    assert listeners.imports({}, "vision", "monitoring", COLLECTOR)
 
 
 FALLBACK_HOST = "defects-slice.vision.inference.example.com"
