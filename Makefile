@@ -8,11 +8,12 @@ SINCE ?= main
 # Real processes on a shared machine: a failure counts when it is seen twice; one seen once is named in the summary.
 TWICE := --reruns 1 -rR
 SERVERS := control-plane crds prometheus alertmanager registry ratelimit prometheus-operator network-policies keda cert-manager collector kube-state-metrics
+OF_TESTS := ^(packages/pulumi-embedded/)?tests/
 SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check check-all lint types arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic lock clean clean-llm
+.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic lock clean clean-llm
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -30,8 +31,8 @@ status: .venv/.ready  ## show what is there, from the live cluster
 reset: .venv/.ready  ## forget the sandbox; built programs stay in the cache
 	@$(BIN)/headway sandbox reset --yes
 
-check: .venv/.ready-dev  ## after a change: lint, types, arrows, and the quick tests that can reach what differs from main (SINCE=COMMIT)
-	@$(MAKE) --no-print-directory -j 2 types reached lint arrows  # the type checker has one thread: tests fill the other core
+check: .venv/.ready-dev  ## after a change: lint, arrows, and the types and quick tests that what differs from main can reach (SINCE=COMMIT)
+	@$(MAKE) --no-print-directory -j 2 typed reached lint arrows  # the type checker has one thread: tests fill the other core
 
 check-all: .venv/.ready-dev  ## lint, types, arrows and every quick test
 	@$(MAKE) --no-print-directory -j 2 types unit lint arrows
@@ -43,6 +44,11 @@ lint: .venv/.ready-dev
 types: .venv/.ready-dev
 	@$(BIN)/basedpyright
 	@$(BIN)/basedpyright -p tests
+
+typed: .venv/.ready-dev
+	@files=$$($(BIN)/python -m tests.reached --types $(SINCE)) || exit; [ "$$files" != every ] || exec $(MAKE) --no-print-directory types; \
+	product=$$(printf '%s\n' "$$files" | grep -vE '$(OF_TESTS)'); tests=$$(printf '%s\n' "$$files" | grep -E '$(OF_TESTS)'); \
+	{ [ -z "$$product" ] || $(BIN)/basedpyright $$product; } && { [ -z "$$tests" ] || $(BIN)/basedpyright -p tests $$tests; }
 
 arrows: .venv/.ready-dev
 	@said=$$($(BIN)/lint-imports --no-cache) || { printf '%s\n' "$$said"; exit 1; }; printf '%s\n' "$$said" | grep -E 'KEPT|Contracts'

@@ -1,10 +1,12 @@
-"""Which tests of the quick tier can reach what differs from a commit.
+"""Which tests of the quick tier can reach what differs from a commit, and whose types it can concern.
 
     python -m tests.reached [COMMIT]
+    python -m tests.reached --types [COMMIT]
 
 A test reaches what its file names, what that names, and so on. A file names what it imports, modules whose name it spells, and files and
 folders whose path it spells or has a pattern for. That is more than what runs, and less than everything. Where nothing can be concluded,
-every test is chosen. `tests/watched.py` holds this against what each test opens.
+every test is chosen. `tests/watched.py` holds this against what each test opens. Types concern what changed and whatever imports it, however
+far away, since they are inferred through any number of files.
 """
 
 import ast
@@ -24,6 +26,8 @@ QUICK = ("packages/pulumi-embedded/tests/providers", "tests/components", "tests/
 IMPORTED_FROM = ("", "packages/pulumi-embedded/src/", "packages/pulumi-embedded/tests/", "packages/pulumi-embedded/tests/providers/")
 OF_ALL = ("Makefile", "pyproject.toml", "packages/pulumi-embedded/pyproject.toml", "requirements/", "tests/conftest.py", "tests/skips.py")
 """Everything is tested in what these say."""
+OF_TYPES = ("pyproject.toml", "packages/pulumi-embedded/pyproject.toml", "requirements/", "tests/pyrightconfig.json")
+"""Every file's types are checked by what these say."""
 TESTS = ("tests/", "packages/pulumi-embedded/tests/")
 OPENED = frozenset({"Path", "joinpath", "with_name", "glob", "rglob", "open"})
 """Calls whose arguments are paths, also without a slash or a suffix."""
@@ -75,6 +79,26 @@ class Checkout:
             return Choice(everything, f"no test names {unknown[0]}")
         return Choice(tuple(test for test, files in reached.items() if files & changed), f"{len(changed)} changed files")
 
+    def typed(self, changed: frozenset[str]) -> frozenset[str] | None:
+        """The files whose types a change can concern; None stands for all."""
+        if not changed or any(each.startswith(OF_TYPES) for each in changed):
+            return None
+        found: set[str] = set()
+        ahead = {each for each in changed if each.endswith(".py")}
+        while ahead:
+            file = ahead.pop()
+            found.add(file)
+            ahead |= self._importers.get(file, frozenset()) - found
+        return frozenset(each for each in found & self.files if self.read(each))
+
+    @cached_property
+    def _importers(self) -> Mapping[str, frozenset[str]]:
+        pairs = ((path, file) for file in self.files if file.endswith(".py") for path in self._imports(file))
+        return {path: frozenset(files) for path, files in _grouped(pairs).items()}
+
+    def _imports(self, file: str) -> frozenset[str]:
+        return frozenset(path for node in ast.walk(ast.parse(self.read(file))) for path, _ in self._imported_by(node, file))
+
     @cached_property
     def tests(self) -> frozenset[str]:
         return frozenset(each for each in self.files if each.startswith(QUICK) and _name(each).startswith("test_") and each.endswith(".py"))
@@ -107,15 +131,8 @@ class Checkout:
         if not file.startswith(TESTS):
             silent |= {id(word) for node in nodes if isinstance(node, ast.Tuple | ast.List) for word in _started(node)}
         for node in nodes:
+            yield from self._imported_by(node, file)
             match node:
-                case ast.Import():
-                    for alias in node.names:
-                        yield from self._imported(alias.name, file)
-                case ast.ImportFrom():
-                    package = ".".join(PurePosixPath(file).parts[: -node.level]) if node.level else ""
-                    base = ".".join(filter(None, (package, node.module)))
-                    for alias in node.names:
-                        yield from self._imported(f"{base}.{alias.name}", file)
                 case ast.BinOp(op=ast.Div()):
                     for path in _runs(node):
                         yield from self._at(path, file, path_for_sure=True)
@@ -128,6 +145,20 @@ class Checkout:
                     yield from self._spelled(text, file)
                 case _:
                     pass
+
+    def _imported_by(self, node: ast.AST, file: str) -> Iterator[Named]:
+        """What a statement imports."""
+        match node:
+            case ast.Import():
+                for alias in node.names:
+                    yield from self._imported(alias.name, file)
+            case ast.ImportFrom():
+                package = ".".join(PurePosixPath(file).parts[: -node.level]) if node.level else ""
+                base = ".".join(filter(None, (package, node.module)))
+                for alias in node.names:
+                    yield from self._imported(f"{base}.{alias.name}", file)
+            case _:
+                pass
 
     def _spelled(self, text: str, file: str) -> Iterator[Named]:
         """What the words of a text stand for: modules, files, folders."""
@@ -278,10 +309,17 @@ def checkout(also: frozenset[str] = frozenset()) -> Checkout:
     return Checkout(listed | also, lambda path: (ROOT / path).read_text(encoding="utf-8") if (ROOT / path).exists() else "")
 
 
-def main(commit: str = "main") -> None:
-    """Print the test files to run, a line; on stderr, what was chosen and why."""
+def main(*given: str) -> None:
+    """Print the test files to run, or those to check the types of, a line; on stderr, what was chosen and why."""
+    commit = next((each for each in given if not each.startswith("-")), "main")
     changed = differing(commit)
     here = checkout(changed or frozenset())
+    if "--types" in given:
+        typed = here.typed(changed) if changed is not None else None
+        many = "every file" if typed is None else f"{len(typed)} files"
+        sys.stderr.write(f"types: {many}, by what differs from {commit} and who imports it; all: make types\n")
+        sys.stdout.write("every" if typed is None else "\n".join(sorted(typed)))
+        return
     choice = here.choice(changed or frozenset())
     why = choice.why if changed is not None else f"there is no commit {commit}"
     said = f"tests: {len(choice.tests)} of {len(here.tests)} files can reach what differs from {commit} ({why}); all: make unit"

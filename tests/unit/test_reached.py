@@ -92,6 +92,22 @@ def test_what_only_reads_code_as_text_does_not_run_what_that_imports() -> None:
     assert here.choice(frozenset({"a.yaml"})).tests == (OTHER,)
 
 
+def test_types_concern_what_changed_and_whoever_imports_it_however_far() -> None:
+    here = checkout({"house/a.py": "x = 1", "house/b.py": "from house import a", "house/c.py": "import house.b", TEST: "import house.c"})
+    assert here.typed(frozenset({"house/a.py"})) == {"house/a.py", "house/b.py", "house/c.py", TEST}
+    assert here.typed(frozenset({"house/c.py"})) == {"house/c.py", TEST}
+
+
+def test_types_concern_who_imports_what_is_gone() -> None:
+    here = Checkout(frozenset({"house/a.py", TEST}), {"house/a.py": "", TEST: "import house.a"}.__getitem__)
+    assert here.typed(frozenset({"house/a.py"})) == {TEST}
+
+
+@pytest.mark.parametrize("changed", [set[str](), {"pyproject.toml"}, {"requirements/dev.txt"}, {"tests/pyrightconfig.json"}])
+def test_types_concern_every_file_where_nothing_or_the_checker_changed(changed: set[str]) -> None:
+    assert checkout({TEST: "import house.a", "house/a.py": "x = 1"}).typed(frozenset(changed)) is None
+
+
 def test_what_is_gone_chooses_whoever_names_it() -> None:
     here = Checkout(frozenset({TEST, OTHER, "house.py"}), {TEST: "import house", OTHER: "", "house.py": ""}.__getitem__)
     assert here.choice(frozenset({"house.py"})).tests == (TEST,)
