@@ -18,6 +18,8 @@ ONE_AT_A_TIME = {"maxUnavailable": 1}
 """What a drain may take. Without a number the chart makes no budget, whatever its `enabled` says (`loki.pdb` in its
 templates/_pdb.tpl), and two of three away at once would be no quorum.
 """
+GATEWAY_PORT = 8080
+"""Where the gateway's pods listen, behind port 80 of its Service: the API server, asked for logs, connects to a pod."""
 SERVICE_ACCOUNT = "loki"
 PREFIX = "logs"
 STREAM_LABELS = ("k8s.container.name", "k8s.namespace.name", "model", "release", "service.name", "tenant")
@@ -50,6 +52,7 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int, annotations: An
         "write": {"replicas": 0},
         # Its own line for each push of an agent would be the next push of the agent beside it.
         "gateway": {
+            "containerPort": GATEWAY_PORT,
             "replicas": 2,
             "nodeSelector": dict(ON_SYSTEM_NODES),
             "resources": requests("50m", "64Mi"),

@@ -11,7 +11,7 @@ from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Any
 
-from components.addons import cert_manager, cluster_autoscaler, gpu_operator, keda, load_balancer, otel, prometheus
+from components.addons import cert_manager, cluster_autoscaler, gpu_operator, keda, load_balancer, loki, otel, prometheus
 from components.labels import labels
 from components.manifests import Manifest, object_
 from headway.wire import (
@@ -84,13 +84,13 @@ NAMESPACES = (
     PlatformNamespace(name=load_balancer.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(9443,)),
     # A diagnostic takes every GPU of its node, past the device plugin.
     PlatformNamespace(name=NODE_HEALTH_NAMESPACE, level=PodSecurity.PRIVILEGED),
-    # The node exporter is part of the node. 10250: the operator's webhook; 9093: Alertmanager by the API server's proxy, for `headway
-    # verify`; 9090: KEDA's queries, and releases' by that proxy. What proxies tell goes to the collector alone, for Tempo listens on the
-    # same port, and would take a span with whatever is in it.
+    # The node exporter is part of the node. 10250: the operator's webhook; Loki and 9093, Alertmanager, by the API server's proxy, for
+    # `headway logs` and `headway verify`; 9090: KEDA's queries, and releases' by that proxy. What proxies tell goes to the collector alone,
+    # for Tempo listens on the same port, and would take a span with whatever is in it.
     PlatformNamespace(
         name=prometheus.NAMESPACE,
         level=PodSecurity.PRIVILEGED,
-        webhooks=(9093, 10250),
+        webhooks=(loki.GATEWAY_PORT, 9093, 10250),
         open_to_all=(9090,),
         doors=(Door(name="collector", pods=otel.PODS, ports=(otel.PORT,)),),
     ),

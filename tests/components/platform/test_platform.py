@@ -8,14 +8,26 @@ from ipaddress import IPv4Network
 from itertools import pairwise
 from typing import Any
 
-from components.addons import gpu_operator, istio, keda, otel, prometheus
+from components.addons import gpu_operator, istio, keda, loki, otel, prometheus
 from components.manifests import Manifest
 from components.platform import admission, mesh, namespaces
 from components.versions import CHARTS
 from headway.contract.pool import Pool
 from headway.release.evidence import queries
 from headway.signals.buckets import latency_edges_milliseconds
-from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER, TENANT, USER_HEADER
+from headway.verify.policies import PacketEnd, admits
+from headway.wire import (
+    ALERTMANAGER_PROXIED,
+    CLASS_HEADER,
+    DEGRADE_HEADER,
+    EXPERIMENT_HEADER,
+    LOKI_PROXIED,
+    MONITORING_NAMESPACE,
+    PRIORITY_HEADER,
+    PROMETHEUS_PROXIED,
+    TENANT,
+    USER_HEADER,
+)
 from tests.components.program import layer
 
 AMI = {"release": "1.36.2-20260714", "driver": "580.159.03"}
@@ -77,6 +89,21 @@ def test_webhooks_are_reached_from_the_control_plane_and_from_nowhere_else() -> 
     rules = by_role(namespaces.manifests(INTRA))["keda-closed"]["spec"]["ingress"]
     webhook = next(rule for rule in rules if {"port": 9443, "protocol": "TCP"} in rule.get("ports", []))
     assert webhook["from"] == [{"ipBlock": {"cidr": str(cidr)}} for cidr in INTRA]
+
+
+def test_the_api_server_reaches_every_service_that_it_is_asked_to_pass_on() -> None:
+    """It connects to a pod, on the pod's own port (Kubernetes, "Access Services Running on Clusters")."""
+    gateway = loki.values(bucket="b", region="r", days=1)["gateway"]["containerPort"]
+    of_pods = {
+        **dict.fromkeys(PROMETHEUS_PROXIED, 9090),
+        **dict.fromkeys(ALERTMANAGER_PROXIED, 9093),
+        **dict.fromkeys(LOKI_PROXIED, gateway),
+    }
+    policies = [each.body for each in namespaces.manifests(INTRA) if each.kind == "NetworkPolicy"]
+    inside = [policy for policy in policies if policy["metadata"]["namespace"] == MONITORING_NAMESPACE]
+    api_server = PacketEnd(namespace=None, address=str(INTRA[0][3]))
+    for service, port in of_pods.items():
+        assert admits(inside, api_server, PacketEnd(namespace=MONITORING_NAMESPACE), port), service
 
 
 def test_only_agents_of_the_node_may_touch_it() -> None:
