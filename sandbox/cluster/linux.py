@@ -66,6 +66,16 @@ def memory_bytes(pid: int) -> int:
         return 0
 
 
+def cpu_seconds(pid: int) -> float:
+    """CPU time of a process and of its children that it has waited for; 0 for one that has ended."""
+    import psutil
+
+    try:
+        return sum(psutil.Process(pid).cpu_times()[:4])
+    except psutil.Error:
+        return 0.0
+
+
 def file_watches(most: int) -> int:
     """How many inotify instances this user can still have, counted up to `most`: each is opened once.
     `file_watches_limit` is of all of them."""

@@ -32,6 +32,7 @@ GATEWAY_PORT = 80
 """Of the platform's Gateway object: plain HTTP, for the sandbox's stack has no certificate."""
 GPU_EXPORTER = {"namespace": "gpu-operator", "pod": "dcgm-exporter-sandbox"}
 """Whose page the GPUs are on: as in production, labels of the pods that use them are then called `exported_...`."""
+KUBELET_PATH = "/metrics/cadvisor"
 _MANAGER = "headway-sandbox-traffic"
 _MARKING_SECONDS = 60.0
 
@@ -55,7 +56,7 @@ class TrafficAddresses:
     mesh_metrics: int
     """`/metrics` in Istio's names, `/refusals`."""
     node_metrics: int
-    """`/metrics` of kube-state-metrics' kind, `/gpu-metrics` of DCGM's."""
+    """`/metrics` of kube-state-metrics' kind, `/gpu-metrics` of DCGM's, `/metrics/cadvisor` of a kubelet's."""
 
 
 def addresses(supervisor: Supervisor) -> TrafficAddresses:
@@ -99,6 +100,7 @@ def scrape(layout: Layout, found: TrafficAddresses) -> None:
     targets: Mapping[str, tuple[int, Mapping[str, str]]] = {
         "traffic-mesh": (found.mesh_metrics, {"job": "mesh-proxies"}),
         "traffic-node": (found.node_metrics, {"job": "kube-state-metrics"}),
+        "traffic-kubelet": (found.node_metrics, {"job": "kubelet", "__metrics_path__": KUBELET_PATH, "metrics_path": KUBELET_PATH}),
         "traffic-gpu": (found.node_metrics, {"job": "dcgm-exporter", **GPU_EXPORTER, "__metrics_path__": "/gpu-metrics"}),
     }
     for name, (port, labels) in targets.items():

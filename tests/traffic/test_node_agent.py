@@ -34,6 +34,16 @@ def test_a_served_pod_tells_its_address_and_that_its_artifact_was_proven(serving
     assert "fetched classifier/1/model.onnx" in log.read_text()
 
 
+def test_what_a_pod_uses_is_told_in_a_kubelets_words(serving: Serving) -> None:
+    labels = {"namespace": CLASSIFIER.tenant, "pod": only_pod(serving)["metadata"]["name"], "container": "server"}
+
+    def used(name: str) -> float:
+        return total(page(serving.addresses.node_metrics, servers.KUBELET_PATH), name, labels)
+
+    assert 30 * 2**20 < eventually(lambda: used("container_memory_working_set_bytes"), within=PATIENCE) < 4 * 2**30
+    assert eventually(lambda: used("container_cpu_usage_seconds_total"), within=PATIENCE) > 0.1
+
+
 def test_a_killed_server_is_restarted_counted_and_warmed_up_again(serving: Serving) -> None:
     pod = only_pod(serving)
     before = container(pod)["restartCount"]

@@ -1,5 +1,5 @@
-"""What kube-state-metrics says of nodes, Deployments and pods that wait: the series behind the alerts of node, scheduler
-and deployment. Pure.
+"""What kube-state-metrics says of nodes, Deployments and pods that wait: the series behind the alerts and dashboards of
+node, scheduler and deployment. Pure.
 
 Names and labels: kube-state-metrics' pages on the metrics of nodes, Deployments and pods. Labels and GPUs of nodes are
 left out: DCGM's exporter runs here for served pods only, and the alerts that compare both would fire for every other
@@ -7,10 +7,12 @@ node.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
 Samples = Iterator[tuple[str, Mapping[str, str], float]]
 _STATUSES = ("true", "false", "unknown")
+_PHASES = ("Pending", "Succeeded", "Failed", "Unknown", "Running")
 _REASONS = frozenset(
     [
         "",
@@ -32,6 +34,7 @@ _REASONS = frozenset(
 def node_samples(nodes: Iterable[Mapping[str, Any]]) -> Samples:
     for node in nodes:
         name = {"node": node["metadata"]["name"]}
+        yield "kube_node_spec_unschedulable", name, float(bool(node["spec"].get("unschedulable")))
         for taint in node["spec"].get("taints") or []:
             yield "kube_node_spec_taint", name | {key: taint.get(key, "") for key in ("key", "value", "effect")}, 1.0
         for each in node["status"].get("conditions") or []:
@@ -42,8 +45,11 @@ def node_samples(nodes: Iterable[Mapping[str, Any]]) -> Samples:
 
 def deployment_samples(deployments: Iterable[Mapping[str, Any]]) -> Samples:
     for each in deployments:
-        place = {"namespace": each["metadata"]["namespace"], "deployment": each["metadata"]["name"]}
+        metadata = each["metadata"]
+        place = {"namespace": metadata["namespace"], "deployment": metadata["name"]}
         status = each.get("status") or {}
+        yield "kube_deployment_created", place, datetime.fromisoformat(metadata["creationTimestamp"]).timestamp()
+        yield "kube_deployment_metadata_generation", place, float(metadata["generation"])
         yield "kube_deployment_spec_replicas", place, float(each["spec"].get("replicas", 1))
         yield "kube_deployment_status_replicas_available", place, float(status.get("availableReplicas") or 0)
         for condition in status.get("conditions") or []:
@@ -51,6 +57,14 @@ def deployment_samples(deployments: Iterable[Mapping[str, Any]]) -> Samples:
             for value in _STATUSES:
                 labels = place | {"reason": reason if reason in _REASONS else "unknown", "condition": condition["type"], "status": value}
                 yield "kube_deployment_status_condition", labels, float(condition["status"].lower() == value)
+
+
+def phase_samples(pods: Iterable[Mapping[str, Any]]) -> Samples:
+    for pod in pods:
+        metadata, phase = pod["metadata"], (pod.get("status") or {}).get("phase")
+        own = {"namespace": metadata["namespace"], "pod": metadata["name"], "uid": metadata["uid"]}
+        for each in _PHASES if phase else ():
+            yield "kube_pod_status_phase", own | {"phase": each}, float(phase == each)
 
 
 def unschedulable_samples(pods: Iterable[Mapping[str, Any]]) -> Samples:

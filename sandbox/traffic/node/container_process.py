@@ -77,6 +77,10 @@ class Contained:
         """Proportional share of resident memory of the server and its model processes, the shim left out."""
         return sum(linux.memory_bytes(pid) for pid in group(self._process.pid) if pid != self._process.pid)
 
+    def cpu_seconds(self) -> float:
+        """CPU time since the start. Where a process has ended and its parent has not noticed yet, less than a moment ago."""
+        return sum(linux.cpu_seconds(pid) for pid in group(self._process.pid))
+
     def last_words(self) -> str:
         """The end of its log, as a kubelet would take it for a termination message."""
         return tail(self._log)

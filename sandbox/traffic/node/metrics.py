@@ -1,5 +1,5 @@
-"""What the pods of this node look like to Prometheus: the names and labels of kube-state-metrics and of NVIDIA's DCGM
-exporter.
+"""What the pods of this node look like to Prometheus: the names and labels of kube-state-metrics, of NVIDIA's DCGM
+exporter and of a kubelet.
 
 There is no GPU, so device memory stands for what the model's processes hold (proportional share of resident memory), of
 a device as large as the pod's envelope says; a leak shows there as it would on a GPU. Xid errors are not simulated: the
@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
 
 from headway.wire import GPU_MEMORY, TENANT
-from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, unschedulable_samples
+from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, phase_samples, unschedulable_samples
+from sandbox.traffic.node.container_metrics import usage_samples
 from sandbox.traffic.node.pod import ServedPod
 from sandbox.traffic.node.status import ContainerTerminated, ContainerView
 
@@ -56,6 +57,7 @@ def state_samples(agent: "NodeAgent") -> Iterator[MetricSample]:
         namespace_samples(agent.namespaces),
         node_samples(agent.nodes),
         deployment_samples(agent.deployments),
+        phase_samples(agent.cluster_pods),
         unschedulable_samples(agent.cluster_pods),
     )
 
@@ -122,7 +124,7 @@ def exposition(samples: Iterable[MetricSample]) -> str:
 
 @contextmanager
 def serve(agent: "NodeAgent", port: int) -> Generator[None]:
-    """Serve `/metrics`, `/gpu-metrics` and `/ready` on 127.0.0.1 while the agent runs."""
+    """Serve `/metrics`, `/metrics/cadvisor`, `/gpu-metrics` and `/ready` on 127.0.0.1 while the agent runs."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -130,6 +132,7 @@ def serve(agent: "NodeAgent", port: int) -> Generator[None]:
             text = {
                 "/ready": lambda: "ok",
                 "/gpu-metrics": lambda: exposition(device_samples(agent.pods)),
+                "/metrics/cadvisor": lambda: exposition(usage_samples(use for _, pod in agent.pods if (use := pod.usage))),
             }.get(self.path, lambda: exposition(state_samples(agent)))
             body = (missing or text()).encode()
             self.send_response(503 if missing else 200)

@@ -17,6 +17,7 @@ from typing import Any
 from components.model_service.probing import PROVEN
 from sandbox.traffic.node import container_process, cpu, images
 from sandbox.traffic.node.backoff import BackOff, ProbeSpec, Streak
+from sandbox.traffic.node.container_metrics import ContainerUsage
 from sandbox.traffic.node.container_process import PREFIX, Contained
 from sandbox.traffic.node.mounts import Mounts
 from sandbox.traffic.node.spec import ContainerSpec, PodSpec
@@ -68,6 +69,8 @@ class ServedPod:
         self._stopping = False
         self.memory_bytes = 0
         """Of the server and its model processes, as last measured."""
+        self.cpu_seconds = self.former_cpu_seconds = 0.0
+        """Of the same since this start, as last measured, and of earlier starts."""
 
     # -- what it tells
 
@@ -95,6 +98,24 @@ class ServedPod:
     def _show(self, name: str, **changes: Any) -> None:
         self._views[name] = replace(self._views[name], **changes)
         self._changed()
+
+    @property
+    def usage(self) -> ContainerUsage | None:
+        """What the server uses; None while it does not run."""
+        if not self.memory_bytes:
+            return None
+        return ContainerUsage(
+            namespace=self.spec.namespace,
+            pod=self.spec.name,
+            uid=self.spec.uid,
+            container=self.spec.server.name,
+            image=self.spec.server.image,
+            restarts=self.server.restarts,
+            memory_bytes=self.memory_bytes,
+            cpu_seconds=self.cpu_seconds,
+            former_cpu_seconds=self.former_cpu_seconds,
+            memory_limit_bytes=self.spec.server.memory_bytes,
+        )
 
     # -- its life
 
@@ -240,6 +261,7 @@ class ServedPod:
                 task.cancel()
             await asyncio.gather(*watching, return_exceptions=True)
         self._running, self.memory_bytes = None, 0
+        self.cpu_seconds, self.former_cpu_seconds = 0.0, self.former_cpu_seconds + self.cpu_seconds
         ended = self._ended(running, code, began)
         if not self._stopping:
             self._said("Warning", "BackOff", f"container {name} ended with {code} ({ended.reason})")
@@ -327,6 +349,7 @@ class ServedPod:
         with contextlib.suppress(asyncio.CancelledError):
             while True:
                 self.memory_bytes = await asyncio.to_thread(running.memory_bytes)
+                self.cpu_seconds = max(self.cpu_seconds, await asyncio.to_thread(running.cpu_seconds))
                 if limit is not None and self.memory_bytes > limit:
                     running.killed_for_memory = True
                     running.kill()

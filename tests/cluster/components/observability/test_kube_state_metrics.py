@@ -18,7 +18,7 @@ from components.addons import prometheus
 from headway.wire import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.progress import Silent
-from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, unschedulable_samples
+from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, phase_samples, unschedulable_samples
 from sandbox.traffic.node.metrics import namespace_samples
 from tests.cluster.components.observability import generated_series
 from tests.cluster.components.observability.collecting import free_ports
@@ -164,6 +164,7 @@ def test_the_stand_in_of_the_sandbox_says_of_each_object_what_the_exporter_says(
     said = [
         *node_samples(control_plane.list("Node")),
         *deployment_samples(control_plane.list("Deployment", api_version="apps/v1")),
+        *phase_samples(control_plane.list("Pod")),
         *unschedulable_samples(control_plane.list("Pod")),
         *namespace_samples(namespaces),
     ]

@@ -1,0 +1,42 @@
+"""What a kubelet says of the containers that run here, at `/metrics/cadvisor`: memory and CPU by container, and by pod
+with an empty `container`, as of a pod's own control group. Pure.
+
+Names and units: github.com/google/cadvisor, the page on Prometheus. Labels: the kubelet's `containerPrometheusLabelsFunc`
+(kubernetes, `pkg/kubelet/server/server.go`). The container's `id` is another after each start. Working
+set is what the processes hold (proportional share of resident memory); the page cache of a control group is not in it.
+Init containers are left out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class ContainerUsage:
+    """One running container."""
+
+    namespace: str
+    pod: str
+    uid: str
+    container: str
+    image: str
+    restarts: int
+    memory_bytes: int
+    cpu_seconds: float
+    """Since its start."""
+    former_cpu_seconds: float
+    """Of its earlier starts."""
+    memory_limit_bytes: int | None
+
+
+def usage_samples(running: Iterable[ContainerUsage]) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    for each in running:
+        place = {"namespace": each.namespace, "pod": each.pod}
+        group = f"/kubepods/pod{each.uid}"
+        start = f"{each.container}-{each.restarts}"
+        own = {**place, "container": each.container, "id": f"{group}/{start}", "image": each.image, "name": start}
+        whole = {**place, "container": "", "id": group, "image": "", "name": ""}
+        for labels, seconds in ((own, each.cpu_seconds), (whole, each.former_cpu_seconds + each.cpu_seconds)):
+            yield "container_memory_working_set_bytes", labels, float(each.memory_bytes)
+            yield "container_cpu_usage_seconds_total", {**labels, "cpu": "total"}, round(seconds, 2)
+            yield "container_spec_memory_limit_bytes", labels, float(each.memory_limit_bytes or 0)
