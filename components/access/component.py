@@ -13,6 +13,11 @@ from components.access.trust import people_trust
 from components.keys import account_decides
 from components.permissions import Statement, document
 
+_AN_HOUR, TWELVE_HOURS = 3_600, 43_200
+"""Seconds. An update of nodes, zone by zone, takes hours, and a release too; once its session has ended, Pulumi cannot write its state
+(pulumi/pulumi#19452). IAM gives an hour to who says nothing, and twelve at most (API reference, CreateRole, MaxSessionDuration).
+"""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Entrants:
@@ -64,6 +69,7 @@ class Access(pulumi.ComponentResource):
             description=f"{duty.role.capitalize()} of {duty.layer} in {duty.environment}",
             assume_role_policy=json.dumps(trust, separators=(",", ":")),
             permissions_boundary=boundary.arn,
+            max_session_duration=_AN_HOUR if duty.role is Role.VIEWER else TWELVE_HOURS,
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(issuers)),
         )
         for title, statements in documents(duty).items():

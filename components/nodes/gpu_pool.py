@@ -14,7 +14,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.nodes import gpu_node, scaling, template
+from components.nodes import gpu_node, rolling, scaling, template
 from components.nodes.launch import NodeOptions
 from components.nodes.scaling import LiveSize
 from headway.contract.pool import Pool
@@ -137,7 +137,12 @@ class GpuPool(pulumi.ComponentResource):
                 aws.eks.NodeGroupTaintArgs(key=taint.key, value=taint.value, effect=gpu_node.eks_effect(taint))
                 for taint in gpu_node.born_with(pool)
             ],
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(after), ignore_changes=list(ignored)),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(after),
+                ignore_changes=list(ignored),
+                custom_timeouts=rolling.wait(pool.size.max, pool.update.max_unavailable),
+            ),
         )
 
     def _end_with_the_block(self, letter: str, group: aws.eks.NodeGroup) -> None:

@@ -10,13 +10,16 @@ import pulumi
 import pulumi_aws as aws
 
 from components.labels import SYSTEM, WORKLOAD_LABEL
-from components.nodes import scaling, template
+from components.nodes import rolling, scaling, template
 from components.nodes.launch import NodeOptions
 from components.nodes.scaling import LiveSize
 from headway.contract.pool import SystemPool
 from headway.wire import POOL
 
 IMAGE_FAMILY = "AL2023_x86_64_STANDARD"
+
+AT_ONCE = 1
+"""Nodes that an update takes out of service together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,10 +70,15 @@ class SystemNodes(pulumi.ComponentResource):
             capacity_type="ON_DEMAND",
             instance_types=list(pool.instance_types),
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=desired, min_size=pool.size.min, max_size=pool.size.max),
-            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1),
+            update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=AT_ONCE),
             node_repair_config=aws.eks.NodeGroupNodeRepairConfigArgs(enabled=True),
             launch_template=template.reference(launch),
             labels={POOL: pool.name, WORKLOAD_LABEL: SYSTEM},
-            opts=pulumi.ResourceOptions(parent=self, depends_on=list(args.after), ignore_changes=list(ignored)),
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                depends_on=list(args.after),
+                ignore_changes=list(ignored),
+                custom_timeouts=rolling.wait(pool.size.max, AT_ONCE),
+            ),
         )
         self.register_outputs({"group": self.group.node_group_name})

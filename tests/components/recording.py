@@ -52,6 +52,8 @@ class Registration:
     ignore_changes: tuple[str, ...]
     retain_on_delete: bool
     transforms: tuple[Any, ...]
+    update_within: str = ""
+    """How long an update may take, where the program says so."""
 
     @property
     def component(self) -> bool:
@@ -178,6 +180,7 @@ class _Monitor(MockMonitor):
                 ignore_changes=() if read else tuple(request.ignoreChanges),
                 retain_on_delete=not read and request.retainOnDelete,
                 transforms=() if read else tuple(_resolve_callbacks(request.transforms)),
+                update_within="" if read else request.customTimeouts.update,
             )
         )
 

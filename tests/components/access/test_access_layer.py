@@ -40,6 +40,14 @@ def test_every_role_of_people_is_bounded_and_trusts_named_subjects() -> None:
         assert "*" not in r.inputs["assumeRolePolicy"]
 
 
+def test_who_updates_nodes_or_drives_a_release_is_not_cut_off_after_an_hour() -> None:
+    lasting = {r.inputs["name"]: r.inputs.get("maxSessionDuration", 3600) for r in ACCESS.of_type(ROLE)}
+    waits = [int(group.update_within.removesuffix("m")) * 60 for group in layer("prod-cluster").of_type("aws:eks/nodeGroup:NodeGroup")]
+    assert lasting["cluster-deployer"] > max(waits), "without credentials Pulumi cannot even write down what it did (pulumi/pulumi#19452)"
+    assert lasting["vision-runner"] == 43_200
+    assert lasting["vision-viewer"] == 3600
+
+
 def test_roles_of_workloads_bear_the_boundary_of_workloads() -> None:
     for stack in ("prod-cluster", "prod-platform"):
         for r in layer(stack).of_type(ROLE):

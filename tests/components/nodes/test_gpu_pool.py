@@ -237,6 +237,16 @@ def test_one_zone_is_updated_after_another() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("most", "at_once", "within"),
+    [(1, 1, "60m"), (12, 1, "360m"), (12, 3, "120m"), (13, 3, "150m")],
+    ids=["one", "each", "threes", "a rest"],
+)
+def test_an_update_may_take_as_long_as_its_nodes_take_in_turn(most: int, at_once: int, within: str) -> None:
+    found = registered(pool(size={"min": 0, "max": most}, update={"max_unavailable": at_once})).one("aws:eks/nodeGroup:NodeGroup")
+    assert found.update_within == within, "after the provider's hour the update fails, EKS goes on, and the next update begins beside it"
+
+
 def test_a_spot_pool_is_bought_as_spot() -> None:
     assert group(pool(capacity={"kind": "spot"}, workload_class="batch"))["capacityType"] == "SPOT"
 

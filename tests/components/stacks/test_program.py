@@ -72,6 +72,7 @@ def in_full(found: Recording) -> Iterator[str]:
             "ignores": list(r.ignore_changes),
             "in": names.get(r.parent, ""),
             "protected": r.protect,
+            "updated within": r.update_within,
         }
         for option, value in options.items():
             if value:
@@ -101,6 +102,12 @@ def _names(environment: str) -> dict[str, str]:
     """What is another name in every environment, and appears all over its resources."""
     account = json.loads(config_of(f"{environment}-cluster")["headway:account"])
     return {"environment": environment, "account": account["id"]}
+
+
+@pytest.mark.parametrize("stack", CLUSTERS)
+def test_no_update_of_nodes_ends_at_the_providers_own_hour(stack: str) -> None:
+    for group in layer(stack).of_type("aws:eks/nodeGroup:NodeGroup"):
+        assert int(group.update_within.removesuffix("m")) >= 30 * group.inputs["scalingConfig"]["maxSize"], group.name
 
 
 @pytest.mark.parametrize("stack", LAYERS)
