@@ -1,8 +1,8 @@
 """What the API server itself refuses in tenants' namespaces: for objects that did not come through a preview with its
 policy packs. Pure.
 
-Each rule is one ValidatingAdmissionPolicy in CEL with one binding; none exempts anyone, and a rule that cannot be
-evaluated refuses. The trap: validation runs after injection, so the rules also see the mesh's own containers; those
+Each rule is one ValidatingAdmissionPolicy in CEL with one binding; none exempts anyone but istiod with what proxies
+trust, and a rule that cannot be evaluated refuses. The trap: validation runs after injection, so the rules also see the mesh's own containers; those
 alone may carry a tag, because the control plane writes them.
 """
 

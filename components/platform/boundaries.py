@@ -22,6 +22,7 @@ from headway.wire import (
     DEGRADED_HEADER,
     EXPERIMENT_HEADER,
     GATEWAY_NAMESPACE,
+    MESH_NAMESPACE,
     MODEL,
     PRIORITY_HEADER,
     RELEASE,
@@ -97,6 +98,13 @@ _NO_OWNERS = AdmissionRule(
     ),
 )
 
+_ROOT_CERTIFICATE = (
+    f"(request.resource.resource == 'configmaps' && request.userInfo.username == 'system:serviceaccount:{MESH_NAMESPACE}:istiod')"
+)
+"""istiod marks as its own the ConfigMaps that it puts into every namespace, of which proxies mount one (`NamespaceController` in its
+pilot/pkg/serviceregistry/kube/controller): refused, no pod of a tenant would start.
+"""
+
 _NOTHING_TO_ISTIO = AdmissionRule(
     name="nothing-to-istio",
     group="*",
@@ -104,8 +112,8 @@ _NOTHING_TO_ISTIO = AdmissionRule(
     also_reads="?metadata.?annotations",
     # `internal.istio.io/route-semantics` has istiod read a route as one of its own making (pkg/config/constants of Istio 1.31).
     expression=(
-        "variables.labels.all(k, !k.contains('istio.io/')) && "
-        "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.contains('istio.io/')))"
+        f"{_ROOT_CERTIFICATE} || (variables.labels.all(k, !k.contains('istio.io/')) && "
+        "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.contains('istio.io/'))))"
     ),
     message=(
         "The object's labels or annotations tell Istio how to read it. It could be read by rules that no other one is, or by some proxies and "

@@ -487,6 +487,22 @@ def test_a_pod_as_the_injector_leaves_it_is_admitted(served: ControlPlane) -> No
     assert _said(served, body) == ""
 
 
+AS_ISTIOD: dict[str, Any] = {
+    # Its rights are its chart's; what the rules say of it is what is asked here.
+    "header_params": {"Impersonate-User": "system:serviceaccount:istio-system:istiod", "Impersonate-Group": "system:masters"}
+}
+
+
+def test_istiod_gives_a_tenants_proxies_the_certificate_that_they_trust(served: ControlPlane) -> None:
+    """As `reconcileCACertAndCRL` writes it (pilot/pkg/serviceregistry/kube/controller/namespacecontroller.go of 1.31); a pod that was injected
+    mounts it, and is not started without."""
+    metadata = {"name": "istio-ca-root-cert", "namespace": TENANT, "labels": {"istio.io/config": "true"}}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"root-cert.pem": "-----BEGIN CERTIFICATE-----"}}
+    how = {"namespace": TENANT, "query_params": [("dryRun", "All")], **AS_ISTIOD}
+    assert _answer(lambda: served.resource(body).create(body=body, **how)) == ""
+    assert "headway-nothing-to-istio" in as_deployer(served, body)
+
+
 def _said(control_plane: ControlPlane, body: dict[str, Any]) -> str:
     how = {"namespace": TENANT, "query_params": [("dryRun", "All")]}
     return _answer(lambda: control_plane.resource(body).create(body=body, **how))
