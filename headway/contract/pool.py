@@ -34,6 +34,9 @@ from headway.contract.pool_parts import (
 from headway.contract.units import Bytes, Throughput
 from headway.problem import Problem, problem
 
+RESERVED_DOMAINS = (".kubernetes.io", ".k8s.io", ".eks.amazonaws.com")
+"""Nobody else may label nodes below these, which a dot before the whole name finds too."""
+
 
 class Pool(Part):
     """A set of equal GPU nodes."""
@@ -69,8 +72,8 @@ class Pool(Part):
     update: Update = Update()
     """How nodes are replaced."""
     labels: dict[
-        Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")],
-        Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")],
+        Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,61}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$", max_length=63)],
+        Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")],
     ] = {}  # noqa: RUF012
     """Extra node labels."""
     taints: Annotated[tuple[Taint, ...], Field(max_length=10)] = ()
@@ -99,11 +102,26 @@ class Pool(Part):
                     remedy="Name it once",
                 )
         yield from offering_problems(self.instance_types, self.zones)
+        yield from self._label_violations()
         yield from self._image_violations()
         yield from self._capacity_violations()
         yield from self._warm_violations()
         if not unknown:
             yield from self._hardware_violations()
+
+    def _label_violations(self) -> Iterator[Problem]:
+        # eksctl-io/eksctl#4007 from EKS, terraform-aws-modules/terraform-aws-eks#3346 from the kubelet.
+        for key in self.labels:
+            if f".{key.rpartition('/')[0]}".endswith(RESERVED_DOMAINS):
+                yield problem(
+                    "node-label-reserved",
+                    "labels",
+                    key,
+                    value=key,
+                    fact=f"{key} is a name of Kubernetes or EKS",
+                    consequence="EKS refuses the node group, or its nodes do not join",
+                    remedy="Use a domain of your own",
+                )
 
     def _image_violations(self) -> Iterator[Problem]:
         if self.ami.family.startswith("BOTTLEROCKET"):

@@ -10,6 +10,8 @@ from headway.contract.units import Bytes, Duration, Throughput
 from headway.problem import Problem, problem
 
 _GI = 2**30
+_OPERATIONS_A_GIBIBYTE = 500
+"""Of a gp3 volume (EBS user guide, "General Purpose SSD volumes")."""
 Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$", examples=["us-west-2a"])]
 
 
@@ -116,6 +118,16 @@ class Disk(Part):
     """Bytes per second; parallel image pulls need 600Mi/s."""
 
     def violations(self) -> Iterator[Problem]:
+        most = int(self.size) // _GI * _OPERATIONS_A_GIBIBYTE
+        if self.iops > most:
+            yield problem(
+                "operations-need-size",
+                "iops",
+                value=self.iops,
+                fact=f"gp3 gives at most {_OPERATIONS_A_GIBIBYTE} operations per second for each GiB, {most} for {self.size}",
+                consequence="EC2 refuses the volume, and with it each node",
+                remedy=f"Use at most {most}, or a larger disk",
+            )
         if int(self.throughput) > self.iops * 2**18:
             yield problem(
                 "throughput-needs-operations",
@@ -176,7 +188,7 @@ class Update(Part):
 class Taint(Part):
     """An extra taint of the nodes; the platform's own for GPU nodes is always there."""
 
-    key: Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,253}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
+    key: Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,61}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$", max_length=63)]
     """Its key."""
     value: Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")] = ""
     """Its value."""

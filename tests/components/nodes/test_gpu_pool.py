@@ -13,6 +13,7 @@ import pytest
 from botocore.loaders import Loader
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from components.nodes.gpu_node import UNCUT_TAINT, labels, scale_from_zero, taints
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
@@ -111,6 +112,16 @@ def test_a_node_that_mig_is_to_cut_keeps_models_off_until_then() -> None:
 def test_eks_takes_the_taint_of_a_node_that_is_to_be_cut() -> None:
     shapes = Loader().load_service_model("eks", "service-2")["shapes"]
     assert len(UNCUT_TAINT.key) <= shapes["taintKey"]["max"] and len(UNCUT_TAINT.value) <= shapes["taintValue"]["max"]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [{"labels": {f"team.example.com/{'k' * 48}": "blue"}}, {"labels": {"team": ""}}, {"taints": [{"key": f"team.example.com/{'k' * 48}"}]}],
+    ids=["a label", "a label without a value", "a taint"],
+)
+def test_a_pool_takes_no_label_or_taint_that_eks_refuses(more: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        pool(**more)
 
 
 def test_the_autoscaler_hears_nothing_of_a_taint_that_passes() -> None:

@@ -357,6 +357,8 @@ POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("latency-is-never-time-sliced", L4_POOL, {"sharing": {"mode": "slice", "replicas": 4}}, "sharing.mode"),
     ("update-within-size", L4_POOL, {"update": {"max_unavailable": 9}}, "update.max_unavailable"),
     ("size-in-order", L4_POOL, {"size/min": 9}, "size.max"),
+    ("node-label-reserved", L4_POOL, {"labels": {"node-role.kubernetes.io/gpu": "true"}}, 'labels["node-role.kubernetes.io/gpu"]'),
+    ("operations-need-size", L4_POOL, {"disk": {"size": "50Gi", "iops": 30_000}}, "disk.iops"),
     ("throughput-needs-operations", L4_POOL, {"disk": {"iops": 3000, "throughput": "1000Mi/s"}}, "disk.iops"),
     ("one-gpu-shape-a-pool", L4_POOL, {"instance_types/1": "g6.12xlarge"}, "instance_types[1]"),
     ("instance-type-offered-in-region", H100_POOL, {"zones": ["eu-west-1a"]}, "instance_types[0]"),

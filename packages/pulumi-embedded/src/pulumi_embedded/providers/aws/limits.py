@@ -40,6 +40,8 @@ class ShapeLimits:
     limit: Limit | None = None
     members: Mapping[str, "ShapeLimits"] = field(default_factory=dict)
     element: "ShapeLimits | None" = None
+    keys: Limit | None = None
+    """Of a map's keys."""
     unchecked: tuple[str, ...] = ()
     """Leaf inputs below this one that no service model bounds, by path."""
 
@@ -73,13 +75,18 @@ def limits_of(inputs: Fields, operation: str, api: Mapping[str, str]) -> ShapeLi
 
 def _read(document: Any) -> ShapeLimits:
     element = document["element"]
-    limit: Mapping[str, Any] | None = document["limit"] and {**document["limit"], "enum": tuple(document["limit"]["enum"])}
     return ShapeLimits(
-        Limit(**limit) if limit else None,
+        _read_limit(document["limit"]),
         {key: _read(below) for key, below in document["members"].items()},
         _read(element) if element else None,
+        _read_limit(document["keys"]),
         tuple(document["unchecked"]),
     )
+
+
+def _read_limit(document: Any) -> Limit | None:
+    given: Mapping[str, Any] | None = document and {**document, "enum": tuple(document["enum"])}
+    return Limit(**given) if given else None
 
 
 def violations(value: Mapping[str, Any], limits: ShapeLimits) -> list[CheckFailure]:
@@ -144,8 +151,8 @@ def _value(shape: Shape, api_shape: Any, path: str, operation: str, api: Mapping
         element = _value(shape.element, inner, path, operation, api)
         return ShapeLimits(_limit(api_shape, shape) if is_a(api_shape, "list") else None, element=element, unchecked=element.unchecked)
     if shape.form == "map" and shape.element is not None:
-        inner = api_shape.value if is_a(api_shape, "map") else None
-        return ShapeLimits(element=_value(shape.element, inner, path, operation, api))
+        inner, keys = (api_shape.value, _limit(api_shape.key, shape.element)) if is_a(api_shape, "map") else (None, None)
+        return ShapeLimits(element=_value(shape.element, inner, path, operation, api), keys=keys)
     while is_a(api_shape, "list"):
         api_shape = api_shape.member
     limit = _limit(api_shape, shape)
@@ -201,6 +208,8 @@ def _violations(value: Any, limits: ShapeLimits, path: str) -> Iterator[CheckFai
         yield CheckFailure(path, reason)
     if isinstance(value, dict):
         for key, item in value.items():
+            if limits.keys is not None and (reason := _text_reason(key, limits.keys, f"AWS's service model ({limits.keys.source})")):
+                yield CheckFailure(join(path, key), f"its key {reason}")
             below = limits.members.get(key, limits.element if not limits.members else None)
             if below is not None:
                 yield from _violations(item, below, join(path, key))

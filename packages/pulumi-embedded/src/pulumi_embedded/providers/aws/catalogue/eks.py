@@ -5,8 +5,10 @@ from pulumi_embedded.providers.aws import offerings
 from pulumi_embedded.providers.aws.catalogue.references import CLUSTER, EXTERNAL_KEY, ROLE_ARN, SECURITY_GROUP, SUBNET
 from pulumi_embedded.providers.aws.kind import FALSE, TRUE, AwsKind, Facts, Naming, Ref, const, found, later, made
 from pulumi_embedded.providers.aws.rules import Failures, among, exclusive, instance_type, json_text, matches, network, policy
+from pulumi_embedded.providers.conform import join
 
 _EKS = "arn:aws:eks:{region}:{account}:"
+_RESERVED = (".kubernetes.io", ".k8s.io", ".eks.amazonaws.com")
 _MAX_TAINTS = 50
 """EKS API reference, CreateNodegroup."""
 
@@ -68,6 +70,17 @@ def _node_group(inputs: Properties, _: str) -> Failures:
                 )
     if inputs.get("capacityType") == "CAPACITY_BLOCK" and template is None:
         yield CheckFailure("launchTemplate", "CAPACITY_BLOCK needs a launch template with instanceMarketOptions.marketType capacity-block")
+
+
+def _labels(inputs: Properties, _: str) -> Failures:
+    """EKS itself refuses some of these (eksctl-io/eksctl#4007); with the others the kubelet does not start
+    (terraform-aws-modules/terraform-aws-eks#3346).
+    """
+    given = inputs.get("labels")
+    for key in given if isinstance(given, dict) else ():
+        domain = f".{key.rpartition('/')[0]}"
+        if domain.endswith(_RESERVED):
+            yield CheckFailure(join("labels", key), "Label cannot contain reserved prefixes [kubernetes.io/, k8s.io/, eks.amazonaws.com/]")
 
 
 def is_arm(instance_type: str) -> bool:
@@ -210,6 +223,7 @@ KINDS = (
             matches("nodeGroupName", r"[0-9A-Za-z][A-Za-z0-9_-]{0,62}", "a node group name of at most 63 letters, digits, - and _"),
             _scaling,
             _node_group,
+            _labels,
         ),
     ),
     AwsKind(
