@@ -16,7 +16,7 @@ import pulumi_aws as aws
 
 from components.nodes import gpu_node, rolling, scaling, template
 from components.nodes.launch import NodeOptions
-from components.nodes.scaling import LiveSize
+from components.nodes.scaling import LiveGroup
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import CapacityBlock, Repair, Reservation
 from headway.wire import ACCELERATOR_READY, POOL
@@ -46,7 +46,7 @@ class GpuPoolArgs:
     subnet_ids: Mapping[str, pulumi.Input[str]]
     volumes_key_arn: pulumi.Input[str]
     tags: dict[str, str]
-    live: Mapping[str, LiveSize]
+    live: Mapping[str, LiveGroup]
     """Groups that are there already, by logical name."""
     after: Sequence[pulumi.Resource]
     """What must be there before a node can join."""
@@ -140,7 +140,7 @@ class GpuPool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(after),
-                ignore_changes=list(ignored),
+                ignore_changes=[*ignored, *rolling.postponed(self._args.live.get(name), pool.ami.release)],
                 custom_timeouts=rolling.wait(pool.size.max, pool.update.max_unavailable),
             ),
         )

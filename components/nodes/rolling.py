@@ -1,10 +1,19 @@
-"""How long Pulumi waits while EKS replaces the nodes of a group. Pure.
+"""When EKS replaces the nodes of a group, and how long Pulumi waits for it. Pure.
 
-The trap: the provider gives up after 60 minutes (hashicorp/terraform-provider-aws, `internal/service/eks/node_group.go`), EKS does not. The
-state then says that the update was made, so the next `up` waits for nothing and begins the next zone beside it.
+The traps: an update that names no release of the image takes the newest one (EKS API reference, UpdateNodegroupVersion), and the provider
+names it only when it changes: a new template alone would bring another driver, and there is no way back. And the provider gives up after 60
+minutes (hashicorp/terraform-provider-aws, `internal/service/eks/node_group.go`), EKS does not. The state then says that the update was
+made, so the next `up` waits for nothing and begins the next zone beside it.
 """
 
+from collections.abc import Sequence
+
 import pulumi
+
+from components.nodes.scaling import LiveGroup
+
+TEMPLATE = "launchTemplate.version"
+"""The input that waits for the next release."""
 
 PROVIDERS_MINUTES = 60
 """What the provider waits without being told."""
@@ -13,6 +22,11 @@ NODE_MINUTES = 30
 """Most that one node takes. EKS gives up when its pods are not evicted after 15 minutes, and waits one more (EKS user guide, "Understand each
 phase of node updates"); the rest is for EC2 to end it and for the next one to join.
 """
+
+
+def postponed(live: LiveGroup | None, release: str) -> Sequence[str]:
+    """Inputs whose changes are ignored while a group keeps its `release`."""
+    return [TEMPLATE] if live is not None and live.release == release else []
 
 
 def wait(nodes: int, at_once: int = 1) -> pulumi.CustomTimeouts:

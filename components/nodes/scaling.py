@@ -15,15 +15,16 @@ DESIRED = "scalingConfig.desiredSize"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LiveSize:
-    """What EKS says of a group: its nodes, and the bounds that it has now."""
+class LiveGroup:
+    """What EKS says of a group: its nodes, the bounds that it has now, and the release of its image."""
 
     desired: int
     min: int
     max: int
+    release: str = ""
 
 
-def desired(size: Size, live: LiveSize | None) -> tuple[int, Sequence[str]]:
+def desired(size: Size, live: LiveGroup | None) -> tuple[int, Sequence[str]]:
     """The number to send, and the inputs whose changes are ignored: with other bounds the live number, brought between
     them; otherwise nobody looks at it.
     """

@@ -12,7 +12,7 @@ import pulumi_aws as aws
 from components.labels import SYSTEM, WORKLOAD_LABEL
 from components.nodes import rolling, scaling, template
 from components.nodes.launch import NodeOptions
-from components.nodes.scaling import LiveSize
+from components.nodes.scaling import LiveGroup
 from headway.contract.pool import SystemPool
 from headway.wire import POOL
 
@@ -33,7 +33,7 @@ class SystemNodesArgs:
     subnet_ids: Sequence[pulumi.Input[str]]
     volumes_key_arn: pulumi.Input[str]
     tags: dict[str, str]
-    live: Mapping[str, LiveSize]
+    live: Mapping[str, LiveGroup]
     """Groups that are there already, by logical name."""
     after: Sequence[pulumi.Resource]
     """What must be there before a node can join."""
@@ -77,7 +77,7 @@ class SystemNodes(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                ignore_changes=list(ignored),
+                ignore_changes=[*ignored, *rolling.postponed(args.live.get(f"{name}-nodes"), pool.release)],
                 custom_timeouts=rolling.wait(pool.size.max, AT_ONCE),
             ),
         )

@@ -63,5 +63,5 @@ def create(name: str, args: TemplateArgs, opts: pulumi.ResourceOptions) -> aws.e
 
 
 def reference(template: aws.ec2.LaunchTemplate) -> aws.eks.NodeGroupLaunchTemplateArgs:
-    """How a node group names its template: by version, so that a change of the template is an update of the group."""
+    """How a node group names its template: by version, so that a changed one reaches nodes with the group's next release (`rolling`)."""
     return aws.eks.NodeGroupLaunchTemplateArgs(id=template.id, version=template.latest_version.apply(lambda version: str(int(version))))

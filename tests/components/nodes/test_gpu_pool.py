@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from components.nodes.gpu_node import UNCUT_TAINT, labels, scale_from_zero, taints
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from components.nodes.launch import NodeOptions, root_volume, user_data
-from components.nodes.scaling import LiveSize
+from components.nodes.scaling import LiveGroup
 from components.nodes.sharing import mig_configs, plugin_configs
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import Disk
@@ -41,7 +41,7 @@ def pool(**changes: Any) -> Pool:
     return Pool(**{**given, **changes})
 
 
-def registered(wanted: Pool, live: Mapping[str, LiveSize] | None = None) -> Recording:
+def registered(wanted: Pool, live: Mapping[str, LiveGroup] | None = None) -> Recording:
     def program() -> None:
         args = GpuPoolArgs(
             pool=wanted,
@@ -81,17 +81,27 @@ def test_each_zone_has_a_node_group_of_its_own() -> None:
     ("live", "sent", "ignored"),
     [
         (None, 2, ("scalingConfig.desiredSize",)),
-        (LiveSize(desired=5, min=2, max=8), 2, ("scalingConfig.desiredSize",)),
-        (LiveSize(desired=1, min=1, max=8), 2, ()),
-        (LiveSize(desired=5, min=1, max=8), 5, ()),
-        (LiveSize(desired=9, min=2, max=12), 8, ()),
+        (LiveGroup(desired=5, min=2, max=8), 2, ("scalingConfig.desiredSize",)),
+        (LiveGroup(desired=1, min=1, max=8), 2, ()),
+        (LiveGroup(desired=5, min=1, max=8), 5, ()),
+        (LiveGroup(desired=9, min=2, max=12), 8, ()),
     ],
     ids=["new", "bounds as they are", "minimum above it", "minimum below it", "maximum below it"],
 )
-def test_an_update_of_bounds_sends_the_nodes_that_there_are(live: LiveSize | None, sent: int, ignored: tuple[str, ...]) -> None:
+def test_an_update_of_bounds_sends_the_nodes_that_there_are(live: LiveGroup | None, sent: int, ignored: tuple[str, ...]) -> None:
     found = registered(pool(size={"min": 2, "max": 8}), {"h100-c": live} if live else {}).one("aws:eks/nodeGroup:NodeGroup")
     assert found.inputs["scalingConfig"] == {"desiredSize": sent, "minSize": 2, "maxSize": 8}
     assert found.ignore_changes == ignored, "EKS would end nodes that serve, or refuse the minimum"
+
+
+def test_a_changed_template_waits_for_the_next_image_release() -> None:
+    def waits(live: LiveGroup | None) -> bool:
+        found = registered(pool(), {"h100-c": live} if live else {}).one("aws:eks/nodeGroup:NodeGroup")
+        return "launchTemplate.version" in found.ignore_changes
+
+    assert waits(LiveGroup(desired=1, min=0, max=4, release="1.36.2-20260714")), "EKS would take the newest image, with another driver"
+    assert not waits(LiveGroup(desired=1, min=0, max=4, release="1.36.1-20260601"))
+    assert not waits(None)
 
 
 def test_a_gpu_node_keeps_off_whatever_asks_for_no_gpu() -> None:

@@ -91,11 +91,12 @@ CLUSTERS, GROUPS, GROUP = (f"aws:eks/get{name}:get{name}" for name in ("Clusters
 
 def test_a_node_groups_size_is_read_as_the_account_has_it(world: World) -> None:
     assert ask(world, CLUSTERS)["names"] == []
-    world.node_group(size=2)
+    world.node_group(size=2, releaseVersion="1.36.2-20260714")
     assert ask(world, CLUSTERS)["names"] == ["dev"]
     assert ask(world, GROUPS, clusterName="dev")["names"] == ["gpu"]
     found = ask(world, GROUP, clusterName="dev", nodeGroupName="gpu")
     assert found["scalingConfigs"] == [{"desiredSize": 2, "maxSize": 8, "minSize": 0}]
+    assert found["releaseVersion"] == "1.36.2-20260714"
 
 
 def test_a_cluster_or_a_group_that_is_not_there_is_not_found(world: World) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_world import Made, Plane, World, plain_nodes
+from aws_world import Made, Plane, Watch, World, plain_nodes
 
 from pulumi_embedded.engine.provider import ProviderError
 from pulumi_embedded.providers.aws.account import SimulatedAccount
@@ -139,6 +139,18 @@ def test_an_update_with_the_same_bounds_leaves_the_number_alone(world: World, ma
     made.update(labels={"tier": "a"})
     assert (told(world), names(world.plane)) == (3, ["gpu-1", "gpu-2", "gpu-3"])
     assert world.plane.manifests["gpu-3"]["metadata"]["labels"]["tier"] == "a"
+
+
+def test_an_update_of_a_template_that_names_no_release_says_what_eks_takes(world: World) -> None:
+    template = world.make("ec2/launchTemplate", "t", description="one")
+    template.update(description="two")
+    group = world.node_group(releaseVersion="1.36.2-20260714", launchTemplate={"id": template.id, "version": "1"})
+    told = Watch()
+    group.update(told, launchTemplate={"id": template.id, "version": "2"})
+    assert told.warnings == ["EKS takes the newest AMI release of 1.36: the update names a launch template and no release"]
+    told = Watch()
+    group.update(told, launchTemplate={"id": template.id, "version": "1"}, releaseVersion="1.36.3-20260801")
+    assert not told.warnings
 
 
 def test_an_update_of_the_bounds_sends_its_number(world: World, made: Made, scaler: Scaler) -> None:

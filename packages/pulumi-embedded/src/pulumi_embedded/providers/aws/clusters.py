@@ -128,6 +128,11 @@ class NodeGroups(ObjectBackend):
         return dict(object.extra)
 
     def updated(self, object: AccountObject, old: Properties, inputs: Properties, step: ProviderStep) -> Properties:
+        if old.get("launchTemplate") != inputs.get("launchTemplate") and old.get("releaseVersion") == inputs.get("releaseVersion"):
+            # The provider sends what changes alone (hashicorp/terraform-provider-aws, `internal/service/eks/node_group.go`), and EKS takes
+            # the newest where it is told none (API reference, UpdateNodegroupVersion). Which that is, only AWS knows.
+            version = inputs.get("version") or object.extra.get("version")
+            step.warn(f"EKS takes the newest AMI release of {version}: the update names a launch template and no release")
         if old.get("scalingConfig") != inputs.get("scalingConfig"):
             self._resize(object, int(inputs["scalingConfig"]["desiredSize"]))
         self._converge(object, inputs, step)

@@ -188,7 +188,13 @@ def _node_group(args: Properties, where: Where) -> Properties:
         raise ProviderError(f"ResourceNotFoundException: No node group found for name: {args['nodeGroupName']}.")
     bounds = group.inputs["scalingConfig"]
     size = {"desiredSize": GroupInstances.of(group).desired, "maxSize": int(bounds["maxSize"]), "minSize": int(bounds["minSize"])}
-    return {**args, "id": f"{args['clusterName']}:{args['nodeGroupName']}", "arn": group.outputs["arn"], "scalingConfigs": [size]}
+    return {
+        **args,
+        "id": f"{args['clusterName']}:{args['nodeGroupName']}",
+        "arn": group.outputs["arn"],
+        "releaseVersion": group.outputs["releaseVersion"],
+        "scalingConfigs": [size],
+    }
 
 
 def _parameters_by_path(args: Properties, where: Where) -> Properties:
