@@ -19,7 +19,7 @@ import typer.core
 from headway.cli import release_accept, release_assign, release_bind, release_copy, release_guard, release_read
 from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.output import Output, OutputOption
-from headway.cli.release_drive import code, drive, follow, running, shown
+from headway.cli.release_drive import code, drive, follow, running, say_unwitnessed, shown
 from headway.cli.release_options import (
     NotifyOption,
     ProjectOption,
@@ -102,7 +102,10 @@ def resume(
     rollout = running(here)
     if rollout.frozen:
         _ask(here, OperatorRequest.RESUME, reason or "resumed")
+    ledger = here.ledger()
+    ledger.read()
     with shown(output, here.chain, notify) as view:
+        say_unwitnessed(ledger, view)
         ended = drive(here, view, rollout, reason if regate else None)
     raise typer.Exit(code(ended))
 

@@ -14,6 +14,7 @@ from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
     from headway.cli.release_view import ReleaseView
+    from headway.ledger.chain import Ledger
     from headway.ledger.events import Event
     from headway.release.driver.leased_run import EventListener, LeasedRun
     from headway.release.driver.rollout_state import RolloutState, ServiceState
@@ -146,6 +147,12 @@ def shown(output: Output, chain: str, notify: str | None) -> "Generator[ReleaseV
         finally:
             if hook and (trouble := hook.close()):
                 view.say(trouble)
+
+
+def say_unwitnessed(ledger: "Ledger", view: "ReleaseView") -> None:
+    """Say of a chain that was read that no witness was asked, or none answered: its releases go on all the same."""
+    if problem := ledger.unwitnessed:
+        view.say(problem.brief)
 
 
 def running(here: "ServicePlace") -> "RolloutState":

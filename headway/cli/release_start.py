@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headway.cli.release_drive import drive
+from headway.cli.release_drive import drive, say_unwitnessed
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -58,7 +58,9 @@ def _begun(
     prove(here.store)
     ledger = here.ledger()
     deployed = here.deployed()
-    if not ledger.read() and deployed:
+    found = ledger.read()
+    say_unwitnessed(ledger, view)
+    if not found and deployed:
         adopt(ledger, here.store, deployed["contract"], deployed["release"])
     service = fold(ledger.read())
     if service.running and service.running.release == release_id(model):
@@ -102,17 +104,17 @@ def _not_accused(here: "ServicePlace", start: "StartOptions", release: str) -> "
 
 
 def in_time(here: "ServicePlace", speed: float) -> None:
-    """Whether ticks at that speed can be measured. Raises UserError."""
+    """Whether minutes at that speed can be measured. Raises UserError."""
     from headway.release.tick_length import TICK_SECONDS
 
     if speed != 1.0 and not here.port.time_can_be_compressed:
         raise UserError(
-            "--speed is for the sandbox.", "A release in production takes the time its evidence takes.", "Leave it out.", Exit.USAGE
+            "--speed is for the sandbox.", "In production a minute takes a minute; nothing was done.", "Leave it out.", Exit.USAGE
         )
     if speed > 0 and TICK_SECONDS / speed < 2 * here.scrape_seconds:
         raise UserError(
-            f"At a speed of {speed:g} a tick lasts {TICK_SECONDS / speed:.2g} s, and counters are scraped every {here.scrape_seconds:g} s.",
-            "Ticks would hold no samples, and no release would ever be judged.",
+            f"At a speed of {speed:g} a minute lasts {TICK_SECONDS / speed:.2g} s, and the sandbox measures every {here.scrape_seconds:g} s.",
+            "Too little would be known of a minute to decide by it; nothing was done.",
             f"Use at most --speed {TICK_SECONDS / 2 / here.scrape_seconds:g}.",
             Exit.USAGE,
         )

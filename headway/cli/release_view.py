@@ -336,26 +336,22 @@ def overview(by_chain: Mapping[str, ServiceState]) -> None:
 
 
 def past(chain: str, rollouts: Sequence[RolloutState]) -> None:
-    """All releases of a service, oldest first, numbered as `report --number` wants them."""
+    """All releases of a service, oldest first, numbered as `report --number` wants them; below each who began it, and why it
+    ended so."""
     if not rollouts:
         _console().print(f"{chain} has had no release yet.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for column in ("", "started", "release", "against", "by", "ended", "why"):
-        table.add_column(column, overflow="fold")
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     for number, rollout in enumerate(rollouts, 1):
         colour = _OUTCOMES.get(rollout.outcome, "cyan") if rollout.outcome else "cyan"
-        why = messages.verdict(rollout)
         when = rollout.time[:16].replace("T", " ")
-        table.add_row(
-            str(number),
-            when,
-            rollout.release,
-            rollout.stable,
-            escape(messages.one_line(rollout.actor)),
-            f"[{colour}]{rollout.status}[/]",
-            escape(why),
-        )
+        reason = f": {messages.one_line(str(rollout.body['reason']))}" if rollout.body["reason"] else ""
+        by = escape(f"by {messages.one_line(rollout.actor)}{reason}")
+        table.add_row(str(number), f"[bold]{rollout.release}[/bold] against {rollout.stable}, {when}Z, [{colour}]{rollout.status}[/]")
+        table.add_row("", f"[dim]{by}[/dim]")
+        table.add_row("", escape(messages.one_line(messages.why(rollout))))
     _console().print(table)
 
 

@@ -139,7 +139,7 @@ def _full(picture: Picture, service: ServiceView) -> RenderableType:
     rows.add_row("  replicas", _replicas(service))
     rows.add_row("  promises", Group(*(_promise(each) for each in service.promises)) if service.promises else "[dim]not measured[/dim]")
     if picture.present:
-        rows.add_row("  now", Group(*(_now(each) for each in picture.present)))
+        rows.add_row("  now", Group(*(present(each) for each in picture.present)))
     known = picture.releases.get(service.chain)
     if known:
         for row in standing(service.chain, known.service, known.driver, picture.now, known.since):
@@ -203,14 +203,16 @@ def _promise(promise: Promise) -> str:
     )
 
 
-def _now(figures: PresentFigures) -> str:
+def present(figures: PresentFigures) -> str:
+    """What a version does now, in a line. The mesh counts and times what its gateway refuses, too."""
     failing = "" if figures.errors is None else f", {100 * figures.errors:.3g} % fail"
-    slow = "" if figures.p99 is None else f", p99 {_milliseconds(figures.p99)}"
+    slow = "" if figures.p99 is None else f", p99 {_milliseconds(figures.p99)}{' with these' if figures.refused else ''}"
     means = {"in the queue": figures.queue, "in the model": figures.compute}
     where = " and ".join(f"{_milliseconds(seconds)} {place}" for place, seconds in means.items() if seconds is not None)
-    refused = "".join(f"; {rate:.3g} a second refused with {code}" for code, rate in figures.refused)
-    asked = f"{escape(figures.release)}: {figures.rate:.3g} requests a second{failing}{slow}"
-    return f"{asked}{f'; on average {where}' if where else ''}{refused}"
+    shares = ((100 * rate / max(figures.rate, rate), code) for code, rate in figures.refused)
+    refused = "".join(f", {share:.3g} % refused with {code}" for share, code in shares)
+    asked = f"{escape(figures.release)}: {figures.rate:.3g} requests a second{refused}{failing}{slow}"
+    return f"{asked}{f'; on average {where}' if where else ''}"
 
 
 def _milliseconds(seconds: float) -> str:

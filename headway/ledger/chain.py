@@ -21,7 +21,7 @@ from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, stan
 from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainProof, counting, listed, prove, refusal
 from headway.ledger.store import LedgerStore, MissingStoreError, StoredObject, TakenError, UnreachableError, Written, create_or_agree
 from headway.ledger.witness import LedgerWitness, SilentWitnessError, WitnessWord
-from headway.problem import Exit, UserError
+from headway.problem import Exit, Problem, UserError
 
 READERS = 16
 
@@ -139,6 +139,13 @@ class Ledger:
     def bound(self) -> bool:
         """Whether the chain itself says of which service and environment it is, as far as it was read."""
         return self._end.bound
+
+    @property
+    def unwitnessed(self) -> Problem | None:
+        """Why what was read was compared with no witness; None where it was."""
+        if self._witness is None:
+            return witnesses.nobody(self.chain)
+        return self.word.unheard(self.chain) if self.word else None
 
     def read(self) -> Sequence[Event]:
         """Read what is new. Raises UserError for a chain that has a flaw or that its witness contradicts,

@@ -89,6 +89,17 @@ class WitnessWord:
         )
 
 
+def nobody(chain: str) -> Problem:
+    """What people are told of a chain whose environment names no witness."""
+    return Problem(
+        subject=chain,
+        fact="nobody witnesses its ledger",
+        consequence="Another whole chain would pass for it",
+        remedy="Have its environment name a witness (docs/security.md)",
+        level=ProblemLevel.WARNING,
+    )
+
+
 def named(chain: str, address: str) -> str:
     """A chain of the ledger at `address`, as its witness calls it. The ledger comes last: rights are given by tenant."""
     return f"{chain}.{hashlib.sha256(address.rstrip('/').encode()).hexdigest()[:12]}"

@@ -158,10 +158,15 @@ def _probed(body: Mapping[str, Any]) -> str:
 
 def _observed(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
-    at = "" if decision["phase"] == "rolled back" else f" at {decision['where']}"
+    at = "" if decision["phase"] == "rolled back" else f" {at_which(decision['where'])}"
     divided = _OF_USERS.get(str(decision["reason"])) if body.get("divided") else None
     better = " It answers better, so it may be as slow as its contract's trade says." if decision.get("better") else ""
     return f"{decision['verdict'].replace('_', ' ')}{at}. {divided or first_sentence(decision['sentence'])}{better}"
+
+
+def at_which(where: str) -> str:
+    """A step as the gate names it, `10%` or `mirror 100%`, in a sentence."""
+    return where.replace("mirror", "on copies of") if where.startswith("mirror") else f"at {where}"
 
 
 def _drifted(body: Mapping[str, Any]) -> str:

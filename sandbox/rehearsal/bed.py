@@ -95,10 +95,9 @@ class RehearsalBed:
     # -- the cluster
 
     def quota(self) -> Object:
-        (found,) = [
-            each for each in self.kube.get(f"/api/v1/namespaces/{TENANT}/resourcequotas")["items"] if "pods" in each["spec"]["hard"]
-        ]
-        return found
+        """The tenant's quota of all its pods."""
+        listed = self.kube.get(f"/api/v1/namespaces/{TENANT}/resourcequotas")["items"]
+        return next(each for each in listed if "pods" in each["spec"]["hard"] and "scopeSelector" not in each["spec"])
 
     def limit_pods(self, quota: str, pods: str) -> None:
         self.kube.merge(f"/api/v1/namespaces/{TENANT}/resourcequotas/{quota}", {"spec": {"hard": {"pods": pods}}})

@@ -163,5 +163,6 @@ def truth(
         speed = f", p99 {found.p99_ms:.0f} ms" if found.p99_ms is not None else ""
         speed += f" ({was.p99_ms:.0f} ms before)" if speed and was and was.p99_ms is not None else ""
         lost, refused = found.lost - base.lost, found.refused - base.refused
-        lines.append(f"Users of {model}: {found.sent - base.sent:,} requests, {lost:,} lost, {refused:,} refused{speed}.")
+        sent = found.sent - base.sent
+        lines.append(f"Users of {model}: {sent:,} request{'s' if sent != 1 else ''}, {lost:,} lost, {refused:,} refused{speed}.")
     return [*lines, *(["It would have been shown by:"] if fault.shown_by else []), *(f"  {each}" for each in fault.shown_by)]

@@ -30,7 +30,7 @@ from headway.release.plan import StepKind
 if TYPE_CHECKING:
     from headway.environment.stacks import PackSource, StackResult, StackRunner
 
-_OWN_PROBES = "each replica's startup probe, which asks it before it is ready"
+_OWN_PROBES = "its startup probe"
 _SIMULATED = "nobody"
 PROBE_SECONDS = 5.0
 """Longest that golden requests are asked at a time; the driver has other things to look at."""

@@ -164,7 +164,7 @@ def failing(pods: Sequence[Mapping[str, Any]], run: RunInPod) -> str | None:
 
 def judged(answers: GoldenAnswers, tolerated: float) -> ProbeResult:
     """Whether golden requests are passed. `tolerated`: share of answers that may differ, by the contract."""
-    by = f"the driver, of {answers.replicas} replicas"
+    by = f"the driver, of {answers.replicas} replica{'s' if answers.replicas != 1 else ''}"
     wrong = f": {'; '.join(answers.examples)}" if answers.examples else ""
     if answers.invalid:
         return ProbeResult(passed=False, reason=f"{answers.invalid} of {answers.pairs} answers are malformed{wrong}", by=by)

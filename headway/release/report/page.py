@@ -200,7 +200,7 @@ def _measured(reported: ReportedRelease) -> str:
         for one in found.values()
     )
     return (
-        f'<p class="quiet">Rates, means and quantiles at {escape(figures.where)}. {figures.remark} A release is decided by the '
+        f'<p class="quiet">Rates, means and quantiles {escape(messages.at_which(figures.where))}. {figures.remark} A release is decided by the '
         "evidence below, which also weighs how many requests stand behind them.</p><table><thead><tr><th>signal</th><th>new version</th>"
         f"<th>stable version</th><th>limit</th><th>requests or answers</th></tr></thead><tbody>{rows}</tbody></table>"
     )

@@ -186,6 +186,26 @@ def test_status_and_history_name_release_outcome_and_reason(
     assert rollout.release in out and "not in the ledger yet" in out and "slower" in out
 
 
+def test_a_history_is_read_line_by_line_on_a_narrow_terminal(
+    ended: tuple[Scene, RolloutState], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, rollout = ended
+    monkeypatch.setenv("COLUMNS", "80")
+    release_view.past(CHAIN, [rollout])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
+    assert lines[0] == f"1  {rollout.release} against {rollout.stable}, {rollout.time[:16].replace('T', ' ')}Z, rolled back"
+    assert lines[1].startswith(f"by {rollout.actor}")
+    assert len(lines) <= 5, lines
+
+
+def test_a_step_of_copies_is_named_as_the_ladder_names_it() -> None:
+    assert [messages.at_which(where) for where in ("mirror 100%", "10%", "all traffic")] == [
+        "on copies of 100%",
+        "at 10%",
+        "at all traffic",
+    ]
+
+
 def test_a_release_under_way_is_told_from_one_that_is_over(ended: tuple[Scene, RolloutState]) -> None:
     scene, rollout = ended
     events = scene.ledger().read()

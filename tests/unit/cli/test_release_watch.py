@@ -93,7 +93,7 @@ def test_who_joins_in_the_middle_sees_at_once_what_has_happened(
     monkeypatch.setattr("time.sleep", interrupted)
     said = command("watch").output
     assert f"Release {under_way.release} begins" in said
-    assert "CONTINUE at" in said
+    assert "CONTINUE on copies of " in said
 
 
 def test_who_follows_to_the_end_is_told_it(under_way: Scene, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,13 +11,14 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from headway.cli.main import app
-from headway.cli.status_view import times
+from headway.cli.status_view import present, times
 from headway.contract.reading.loader import load_tenant
 from headway.ledger.store import FolderStore
 from headway.ledger.witness_place import FolderWitness
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import OperatorRequest
 from headway.release.driver.requests import ask
+from headway.service_status.present import PresentFigures
 from headway.wire import ARM, MODEL, POOL, QUARANTINE, RELEASE, RELEASE_HEADER, TENANT, WEIGHTS_ROUTE
 from sandbox.layout import Layout
 from tests.loopback import Handler, served
@@ -175,6 +176,14 @@ def test_one_service_in_full_has_its_address_pods_promises_and_report(command: C
     assert "availability: 0.3 % of requests broke it in the last hour, 0.1 % may: burns 3x" in said
     assert "now r1: 55 requests a second, 1.2 % fail, p99 148 ms; on average 12 ms in the queue and 120 ms in the model" in said
     assert "headway release report vision/defects -e sandbox" in said
+
+
+def test_what_is_refused_is_a_share_of_what_is_asked() -> None:
+    figures = PresentFigures(release="r1", rate=58.5, errors=0.0, p99=0.005, queue=0.001, refused=(("401", 59.3),))
+    assert (
+        present(figures)
+        == "r1: 58.5 requests a second, 100 % refused with 401, 0 % fail, p99 5 ms with these; on average 1 ms in the queue"
+    )
 
 
 def test_a_service_of_which_all_is_there_is_no_failure(command: Command, world: type[World], scene: Scene) -> None:

@@ -3,6 +3,7 @@
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from typer.testing import CliRunner, Result
@@ -76,6 +77,19 @@ def test_where_nothing_is_contradicted_nothing_is_written(folder: Path) -> None:
     said = command("accept", "--reason", "why not").stdout
     assert said == f"{CHAIN}: no witness says anything against its ledger; nothing was done.\n"
     assert len(ledger(folder).read()) == 1
+
+
+def test_whoever_resumes_is_told_that_the_witness_is_silent(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: object) -> str:
+        raise SilentWitnessError("AccessDeniedException")
+
+    ledger(folder).append("asked", {})
+    under_way = SimpleNamespace(frozen="", outcome=None)
+    monkeypatch.setattr("headway.ledger.witness_place.FolderWitness.said", silent)
+    monkeypatch.setattr(release, "running", lambda _: under_way)
+    monkeypatch.setattr(release, "drive", lambda *_: under_way)
+    said = command("resume").stdout
+    assert f"{CHAIN}: the witness of its ledger does not answer (AccessDeniedException)." in said
 
 
 def test_a_witness_that_does_not_answer_is_no_acceptance(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,13 +7,14 @@ from typing import Any
 import pytest
 
 from headway.cli import release_start
-from headway.cli.release_start import begun
+from headway.cli.release_start import begun, in_time
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
 from headway.environment.port import Environment, OutOfReachError
 from headway.environment.selection import environment
 from headway.ledger.chain import Ledger, verify
+from headway.ledger.witness import SilentWitnessError
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
@@ -198,6 +199,38 @@ def test_a_pace_that_cannot_be_measured_is_refused(scene: Scene, named: str, spe
         begun(Here(scene, scene.new, named), ANY, StartOptions(speed=speed), supersede=False, guarded=True)  # type: ignore[arg-type]
     assert refusal in f"{refused.value.fact} {refused.value.remedy}"
     assert scene.kinds() == ["adopted"]
+
+
+def test_the_limit_of_the_pace_is_said_in_words_that_are_true_of_drift_too(scene: Scene) -> None:
+    here: Any = Here(scene, scene.new)
+    with pytest.raises(UserError) as refused:
+        in_time(here, 60.0)
+    assert refused.value.fact == "At a speed of 60 a minute lasts 1 s, and the sandbox measures every 1 s."
+
+
+class Quiet:
+    """A witness that does not answer."""
+
+    def said(self, chain: str) -> str | None:
+        raise SilentWitnessError("AccessDeniedException")
+
+    def write(self, chain: str, text: str) -> None:
+        raise SilentWitnessError("AccessDeniedException")
+
+
+@pytest.mark.parametrize(
+    ("witness", "said"),
+    [(None, "nobody witnesses its ledger"), (Quiet(), "the witness of its ledger does not answer (AccessDeniedException)")],
+)
+def test_whoever_begins_is_told_that_no_witness_could_be_asked(scene: Scene, witness: Any, said: str) -> None:
+    class Unwitnessed(Here):
+        def ledger(self) -> Any:
+            return Ledger(self.scene.store, CHAIN, "sandbox", "ci", self.scene.world.now, witness)
+
+    told: Any = _Said()
+    here: Any = Unwitnessed(scene, scene.new)
+    begun(here, told, StartOptions(), supersede=False, guarded=True)
+    assert [line for line in told.lines if said in line], told.lines
 
 
 def test_nothing_begins_by_a_clock_that_is_wrong(scene: Scene) -> None:

@@ -40,6 +40,11 @@ PUSHED = "registry.example.com/triton:1@sha256:12"
 TEMPLATE = {
     "template": {"spec": {"containers": [{"name": "server", "image": PUSHED}], "initContainers": [{"name": "fetch", "image": PUSHED}]}}
 }
+NO_NEIGHBOURS = {
+    "metadata": {"name": "no-foreign-neighbours"},
+    "spec": {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity"}]}},
+}
+"""Each tenant has this quota too; it counts only pods of its scope."""
 NODES = "/api/v1/nodes"
 
 
@@ -74,7 +79,7 @@ class Cluster:
             f"{DEPLOYMENTS}/classifier-r1": made,
             load_test: {"status": {"readyReplicas": sum(body["spec"]["replicas"] for path, body in self.written if path == FOREIGN)}},
             "/api/v1/pods": {"items": [on_gpu("l4-0", 40000), on_gpu("l4-1", 20000), on_gpu("l4-1", -10), on_gpu("h100-0", 0)]},
-            QUOTA: {"items": [{"metadata": {"name": "gpus"}, "spec": {"hard": {"cpu": "1"}}}, quota]},
+            QUOTA: {"items": [{"metadata": {"name": "gpus"}, "spec": {"hard": {"cpu": "1"}}}, NO_NEIGHBOURS, quota]},
             f"{NODES}?labelSelector=platform.io%2Fpool%3Dl4": {"items": pools},
             "/api/v1/namespaces/quality/pods?labelSelector=platform.io%2Fmodel%3Dclassifier": {"items": [{"spec": {"nodeName": "l4-0"}}]},
             f"{NODES}/l4-0": {"status": {"conditions": self.conditions}},
