@@ -24,6 +24,8 @@ _GPU_POD = (
     "variables.containers.exists(c, has(c.resources) && has(c.resources.requests) && "
     "c.resources.requests.exists(k, k.startsWith('nvidia.com/')))"
 )
+_OWN_DEVICE = "variables.containers.exists(c, has(c.resources) && has(c.resources.requests) && t.key in c.resources.requests)"
+"""Whether the toleration `t` has the name of what the pod asks for, which the rule `resources-that-are-counted` bounds."""
 _VOID = f"e.name == '{gpu_node.NO_DEVICES['name']}' && has(e.value) && e.value == '{gpu_node.NO_DEVICES['value']}'"
 LONGEST_GRACE_SECONDS = 540
 """Node repair waits ten minutes; what takes longer is cut off by it."""
@@ -195,7 +197,8 @@ OF_ANY_POD = ("node.kubernetes.io/memory-pressure", "node.kubernetes.io/not-read
 
 def own_tolerations(pools: Sequence[Pool]) -> AdmissionRule:
     """Only the taints of the pool that a pod selects, and only if it asks for a GPU: a quarantine or another's pool
-    tolerates nobody. A toleration without a key is the rule's `tolerations-by-name`.
+    tolerates nobody. A toleration without a key is the rule's `tolerations-by-name`. EKS gives each pod one by the name of
+    each device that it asks for, a slice too (`ExtendedResourceToleration` of Kubernetes, plugin/pkg/admission).
     """
     taints = {pool.name: sorted({taint.key for taint in gpu_node.taints(pool)}) for pool in pools}
     known = json.dumps(taints, sort_keys=True)  # a literal of the Common Expression Language too
@@ -204,7 +207,7 @@ def own_tolerations(pools: Sequence[Pool]) -> AdmissionRule:
     return AdmissionRule(
         name="tolerations-of-own-pool",
         expression=(
-            f"!has(object.spec.tolerations) || object.spec.tolerations.all(t, !has(t.key) || t.key == '' || t.key in {always} || "
+            f"!has(object.spec.tolerations) || object.spec.tolerations.all(t, !has(t.key) || t.key == '' || t.key in {always} || {_OWN_DEVICE} || "
             "(variables.pool in variables.taints && t.key in variables.taints[variables.pool] && "
             f"{_GPU_POD}))"
         ),

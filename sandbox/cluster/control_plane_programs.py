@@ -195,8 +195,9 @@ def etcd(site: ControlPlaneSite, who: Identities) -> Process:
 
 
 def api_server(site: ControlPlaneSite, who: Identities) -> Process:
-    """Admission plugins and feature gates are the defaults. Aggregation is on, for extension API servers such as KEDA's
-    metrics."""
+    """Feature gates are the defaults, and so are admission plugins but for one that EKS has and Kubernetes by default has not (EKS user
+    guide, "Kubernetes version platform versions"): it lets a pod tolerate taints named as the devices that it asks for. Aggregation is on,
+    for extension API servers such as KEDA's metrics."""
     port = site.ports[API_SERVER]
     endpoint = admin(site, who)
     return Process(
@@ -211,6 +212,7 @@ def api_server(site: ControlPlaneSite, who: Identities) -> Process:
                 "authorization-mode": "RBAC",
                 "bind-address": "127.0.0.1",
                 "client-ca-file": who.cluster.certificate,
+                "enable-admission-plugins": "ExtendedResourceToleration",
                 "endpoint-reconciler-type": "none",  # it would publish a loopback address, which validation refuses
                 "etcd-cafile": who.etcd_authority.certificate,
                 "etcd-certfile": who.etcd_client.certificate,

@@ -487,6 +487,18 @@ def test_a_pod_as_the_injector_leaves_it_is_admitted(served: ControlPlane) -> No
     assert _said(served, body) == ""
 
 
+def test_a_pod_tolerates_what_is_named_as_a_device_only_if_it_asks_for_it(served: ControlPlane) -> None:
+    """EKS writes such a toleration for each device itself (`ExtendedResourceToleration`)."""
+    slice_ = "nvidia.com/mig-1g.10gb"
+    body = pod("headway-vision-throughput-a100-80gb", "a100-mig", 0, **{slice_: "1"})
+    for amounts in body["spec"]["containers"][0]["resources"].values():
+        amounts.pop("nvidia.com/gpu", None)
+    assert _said(served, body) == ""
+    other = pod("headway-vision-latency-l4", "l4", 1)
+    other["spec"]["tolerations"] = [{"key": slice_, "operator": "Exists"}]
+    assert "headway-tolerations-of-own-pool" in _said(served, other)
+
+
 AS_ISTIOD: dict[str, Any] = {
     # Its rights are its chart's; what the rules say of it is what is asked here.
     "header_params": {"Impersonate-User": "system:serviceaccount:istio-system:istiod", "Impersonate-Group": "system:masters"}

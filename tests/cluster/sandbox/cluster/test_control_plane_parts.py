@@ -78,6 +78,10 @@ def test_access_is_by_rbac_and_nobody_is_anonymous(processes: dict[str, Process]
     assert flags(processes["kube-controller-manager"])["use-service-account-credentials"] == "true"
 
 
+def test_pods_are_admitted_by_the_plugins_of_eks(processes: dict[str, Process]) -> None:
+    assert flags(processes["kube-apiserver"])["enable-admission-plugins"] == "ExtendedResourceToleration"
+
+
 def test_extension_api_servers_can_trust_the_api_server(processes: dict[str, Process]) -> None:
     given_flags = flags(processes["kube-apiserver"])
     client = x509.load_pem_x509_certificate(Path(given_flags["proxy-client-cert-file"]).read_bytes())
