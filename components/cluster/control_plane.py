@@ -2,7 +2,9 @@
 
 The traps: the private endpoint lets in the cluster's own members only, so whoever deploys must be let in by name;
 `pulumi_eks` would install CoreDNS before there is a node and wait 20 minutes for it, so every add-on is installed by
-`components.cluster.addons` instead; and EKS makes its log group itself, kept for ever, unless it is there first.
+`components.cluster.addons` instead; EKS makes its log group itself, kept for ever, unless it is there first; and the
+component asks the issuer of the region for its certificate in each plan, which fails inside a VPC with the endpoint
+`eks`, whose private name hides the issuer's (aws/containers-roadmap#2038; pulumi-eks, nodejs/eks/cluster/cert-thumprint.ts).
 """
 
 from collections.abc import Mapping, Sequence
@@ -81,7 +83,6 @@ class ControlPlane(pulumi.ComponentResource):
             public_access_cidrs=[str(cidr) for cidr in args.public_cidrs] or None,
             authentication_mode=eks.AuthenticationMode.API,
             access_entries=access_entries(args.administrators, args.groups),
-            create_oidc_provider=True,
             encryption_config_key_arn=args.secrets_key_arn,
             enabled_cluster_log_types=list(LOGS),
             skip_default_node_group=True,
@@ -101,10 +102,22 @@ class ControlPlane(pulumi.ComponentResource):
         self.endpoint = self.eks.eks_cluster.apply(lambda cluster: cluster.endpoint)
         self.authority = self.eks.eks_cluster.apply(lambda cluster: cluster.certificate_authority.apply(lambda found: str(found.data)))
         self.oidc_issuer = self.eks.oidc_issuer
-        self.oidc_provider_arn = self.eks.oidc_provider_arn
+        self.oidc_provider_arn = self._introduce_issuer(name).arn
         self.security_group_id = self.eks.cluster_security_group_id
         self._let_in(name, args)
         self.register_outputs({"name": self.name})
+
+    def _introduce_issuer(self, name: str) -> aws.iam.OpenIdConnectProvider:
+        """So that roles may trust the cluster's tokens. IAM reads the certificate itself where it is given none (API reference,
+        CreateOpenIDConnectProvider).
+        """
+        former = pulumi.Alias(name=f"{name}-eks-oidcProvider", parent=self.eks)
+        return aws.iam.OpenIdConnectProvider(
+            f"{name}-issuer",
+            url=self.oidc_issuer.apply(lambda host: f"https://{host.removeprefix('https://')}"),
+            client_id_lists=["sts.amazonaws.com"],
+            opts=pulumi.ResourceOptions(parent=self, aliases=[former]),
+        )
 
     def _let_in(self, name: str, args: ControlPlaneArgs) -> None:
         """Who else than the cluster's own members reaches the private endpoint, which is behind the group that EKS made."""

@@ -62,6 +62,8 @@ def cloud_outputs(type: str, name: str, inputs: dict[str, Any]) -> Mapping[str, 
     found: dict[str, Any] = {"arn": f"arn:aws:mock:::{name}", "name": inputs.get("name", name)}
     if type == "aws:eks/nodeGroup:NodeGroup":
         found["resources"] = [{"autoscalingGroups": [{"name": f"eks-{name}"}]}]
+    if type == "aws:iam/openIdConnectProvider:OpenIdConnectProvider":
+        found["arn"] = f"arn:aws:iam::000000000000:oidc-provider/{str(inputs['url']).removeprefix('https://')}"
     if type == "aws:ec2/launchTemplate:LaunchTemplate":
         found["latestVersion"] = 1
     return found

@@ -91,6 +91,15 @@ def test_every_control_plane_log_is_kept() -> None:
     assert sorted(logs) == ["api", "audit", "authenticator", "controllerManager", "scheduler"]
 
 
+def test_iam_learns_of_the_issuer_without_anybody_asking_it() -> None:
+    found = control_plane()
+    provider = found.one("aws:iam/openIdConnectProvider:OpenIdConnectProvider").inputs
+    assert provider == {"clientIdLists": ["sts.amazonaws.com"], "url": "https://oidc.eks.mock/id/1"}
+    assert not found.one(EKS_COMPONENT).inputs.get("createOidcProvider"), (
+        "it fetches the certificate, and no name leads to it inside the VPC"
+    )
+
+
 def test_the_component_installs_no_add_on_itself() -> None:
     found = control_plane().one(EKS_COMPONENT).inputs
     assert found["bootstrapSelfManagedAddons"] is False
