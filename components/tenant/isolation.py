@@ -7,6 +7,7 @@ ports of proxies as well as of servers; and who hands out credentials sits where
 agent on a link-local address, the endpoint of STS among other pods, past whom the mesh lets registered hosts only.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from components.identity import POD_IDENTITY_AGENT
@@ -15,6 +16,8 @@ from components.manifests import object_
 from components.platform.namespaces import ARTIFACT_CACHE_PORT
 from components.tenant.queues import BATCH
 from components.tenant.surroundings import Surroundings
+from headway.contract.runtime import Runtime
+from headway.contract.served_paths import CLOSED, open_paths
 from headway.wire import ARM, ARTIFACT_CACHE_NAMESPACE
 
 DNS_PORT = 53
@@ -24,54 +27,6 @@ HTTPS_PORT = 443
 PRIVATE_RANGES = ("10.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "172.16.0.0/12", "192.168.0.0/16")
 """Where other tenants and the account's own machines are; the artifact store is not there (S3 is reached through a
 gateway endpoint).
-"""
-
-ADMIN_PATHS = (
-    "/v2/repository",
-    "/v2/repository/*",
-    "/v2/logging*",
-    "/v2/trace/setting*",
-    "/v2/models/{*}/trace/setting",
-    "/v2/systemsharedmemory*",
-    "/v2/cudasharedmemory*",
-    "/inference.GRPCInferenceService/CudaSharedMemory*",
-    "/inference.GRPCInferenceService/LogSettings",
-    "/inference.GRPCInferenceService/Repository*",
-    "/inference.GRPCInferenceService/SystemSharedMemory*",
-    "/inference.GRPCInferenceService/TraceSetting",
-    "/v1/load_lora_adapter",
-    "/v1/unload_lora_adapter",
-    "/abort_requests",
-    "/collective_rpc",
-    "/fault_tolerance/*",
-    "/finish_weight_update",
-    "/init_weight_transfer_engine",
-    "/metrics",
-    "/pause",
-    "/reset_encoder_cache",
-    "/reset_mm_cache",
-    "/reset_prefix_cache",
-    "/resume",
-    "/scale_elastic_ep",
-    "/server_info",
-    "/sleep",
-    "/start_draft_weight_update",
-    "/start_profile",
-    "/start_weight_update",
-    "/stop_profile",
-    "/update_weight*",
-    "/wake_up",
-    "/weight_checker",
-)
-"""What changes a server instead of asking it, by HTTP and by gRPC, and what tells of everybody's requests. Nobody may
-call these from outside the pod; scrapers read another port, past the mesh.
-
-Sources: Triton's grpc_service.proto and http_server.cc; vLLM's documentation, "Security", and its routers
-(vllm/entrypoints/serve).
-"""
-UNSERVED_PATHS = ("/inference.GRPCInferenceService/ModelStreamInfer", "/inference/v1/generate")
-"""What would hang: each replica's proxy holds a request until it knows its size, and the first one ends only when its
-caller wants no more. What would cost its tenant nothing: vLLM generates there and does not say how many tokens.
 """
 
 
@@ -129,11 +84,13 @@ def _port(number: int, protocol: str = "TCP") -> dict[str, Any]:
     return {"port": number, "protocol": protocol}
 
 
-def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:
-    """Who may call the tenant's servers once a packet has arrived: strict mutual TLS, the gateway and the tenant
-    itself, no admin paths.
+def mesh_rules(tenant: str, surroundings: Surroundings, runtimes: Iterable[Runtime]) -> list[tuple[str, dict[str, Any]]]:
+    """Who may call the tenant's servers once a packet has arrived, and what: strict mutual TLS, the gateway and the
+    tenant itself, and paths that ask a model. Whoever forgot a path of a server has left it closed.
     """
     own_labels = labels("isolation", tenant=tenant)
+    asked = open_paths(runtimes)
+    refused = {"paths": list(CLOSED)} if asked is None else {"notPaths": list(asked)}
     callers = [{"source": {"namespaces": sorted({surroundings.gateway_namespace, tenant})}}]
     return [
         (
@@ -167,7 +124,7 @@ def mesh_rules(tenant: str, surroundings: Surroundings) -> list[tuple[str, dict[
                 "no-administration",
                 namespace=tenant,
                 labels=own_labels,
-                spec={"action": "DENY", "rules": [{"to": [{"operation": {"paths": [*ADMIN_PATHS, *UNSERVED_PATHS]}}]}]},
+                spec={"action": "DENY", "rules": [{"to": [{"operation": refused}]}]},
             ),
         ),
     ]

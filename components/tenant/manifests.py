@@ -58,7 +58,7 @@ class TenantPlan:
             *quotas.resource_quotas(tenant, self.models),
             ("limits", quotas.limit_range(tenant)),
             *isolation.network_policies(tenant.name, surroundings, any(model.batch for model in self.models)),
-            *isolation.mesh_rules(tenant.name, surroundings),
+            *isolation.mesh_rules(tenant.name, surroundings, [model.runtime for model in self.models]),
             *access.roles(tenant),
             *evaluating.rights(tenant.name, self.models),
         ]

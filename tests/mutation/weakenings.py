@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 RULE = "components/platform/rule.py"
 FETCH = "components/model_service/scripts/fetch.py"
+SERVED_PATHS = "headway/contract/served_paths.py"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -422,8 +423,11 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("values as long as one likes", ', "labelValueLengthLimit": 1024', "", "components/platform/mesh.py"),
     ),
     "Steer a server, or generate unseen": (
-        opened("weights are put in", '    "/update_weight*",\n'),
-        opened("a way to generate that says no tokens", ', "/inference/v1/generate"'),
+        opened("whatever nobody thought of", '{"notPaths": list(asked)}', '{"paths": list(CLOSED)}'),
+        opened(
+            "a way to generate that says no tokens", '        "/health",\n', '        "/health",\n        "/inference/*",\n', SERVED_PATHS
+        ),
+        opened("whatever lies below a model", '        "/v2/models/{*}",\n', '        "/v2/models/*",\n', SERVED_PATHS),
     ),
     "Hide tokens from their count": (
         opened(

@@ -25,7 +25,6 @@ REFUSED_BY_HTTP = {
     "unknown input": 400,
     "unknown model": 404,
     "unknown output": 400,
-    "unknown path": 404,
     "unknown version": 404,
     "wrong data type": 400,
     "wrong shape": 400,
@@ -60,6 +59,7 @@ def chosen(scores: list[float]) -> int:
 
 def test_the_protocol_alone_is_answered_as_the_server_answers_it(serving: Serving) -> None:
     through, direct = both(serving, "open-inference-protocol", 8000)
+    assert (through.pop("unknown path")[0], direct.pop("unknown path")[0]) == (403, 404), "nothing is open that is not known to ask a model"
     assert through == direct
     assert {name: status for name, (status, _) in through.items() if status != 200} == REFUSED_BY_HTTP
     assert chosen(through["inference"][1]["outputs"][0]["data"]) == KIND

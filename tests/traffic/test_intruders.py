@@ -22,6 +22,8 @@ import pytest
 from components.model_service.manifests import ServicePlan
 from components.platform import mesh
 from components.tenant.manifests import TenantPlan
+from headway.contract.runtime import Engine
+from headway.contract.served_paths import OPEN
 from headway.contract.tenant import Issuer
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.tokens import TokenIssuers
@@ -337,10 +339,10 @@ def test_a_caller_without_a_priority_does_not_give_itself_one(gateway: Gateway) 
 
 
 def test_no_client_sets_the_proxys_timeouts_and_retries(gateway: Gateway) -> None:
-    assert gateway.say("x-envoy-upstream-rq-timeout-ms: 1", target="/v1/slow", token=gateway.token(OWN)) == 200
+    assert gateway.say("x-envoy-upstream-rq-timeout-ms: 1", target="/v1/models?slow", token=gateway.token(OWN)) == 200
     before = gateway.reached(OWN)
     again = "x-envoy-retry-on: 5xx\nx-envoy-max-retries: 9\nx-envoy-retriable-status-codes: 500"
-    assert gateway.say(again, target="/v1/broken", token=gateway.token(OWN)) == 500
+    assert gateway.say(again, target="/v1/models?broken", token=gateway.token(OWN)) == 500
     assert gateway.reached(OWN) == before + 1
 
 
@@ -448,15 +450,19 @@ def test_no_spelling_of_a_path_reaches_a_servers_administration(gateway: Gateway
 @pytest.mark.parametrize(
     "path",
     [
-        # vLLM's page "Security", its operational and development endpoints, and their routers (vllm/entrypoints/serve).
+        # vLLM 0.33's routers, with its development mode and every feature on.
         *("/abort_requests", "/collective_rpc", "/fault_tolerance/apply", "/finish_weight_update", "/init_weight_transfer_engine"),
-        *("/pause", "/reset_encoder_cache", "/reset_mm_cache", "/reset_prefix_cache", "/resume", "/scale_elastic_ep", "/server_info"),
-        *("/sleep", "/start_draft_weight_update", "/start_profile", "/start_weight_update", "/stop_profile", "/update_weight_version"),
-        *("/update_weights", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/wake_up", "/weight_checker"),
-        # It generates, and says nowhere how many tokens.
-        "/inference/v1/generate",
-        # Of everybody's requests.
-        "/metrics",
+        *("/pause", "/release_kv_cache_memory", "/reset_encoder_cache", "/reset_mm_cache", "/reset_prefix_cache", "/resume"),
+        *("/scale_elastic_ep", "/shutdown_weight_transfer_engine", "/sleep", "/start_draft_weight_update", "/start_profile"),
+        *("/start_weight_update", "/stop_profile", "/update_weight_version", "/update_weights", "/v1/load_lora_adapter"),
+        *("/v1/unload_lora_adapter", "/wake_up", "/weight_checker", "/inference/v1/abort_requests"),
+        # They generate or score, and say nowhere how many tokens, or what no golden request has tried.
+        *("/inference/v1/generate", "/generative_scoring", "/invocations", "/v1/chat/completions/batch", "/v1/score", "/pooling"),
+        # Of everybody's requests, and of the server.
+        *("/metrics", "/load", "/server_info", "/kv_event_sources", "/is_sleeping", "/weight_info", "/tokenizer_info", "/version"),
+        *("/openapi.json", "/docs", "/v1/responses/resp_0", "/v1/responses/resp_0/cancel"),
+        # What another version may have.
+        "/v1/anything_else",
     ],
 )
 def test_no_caller_steers_a_language_server_or_reads_its_figures(gateway: Gateway, path: str) -> None:
@@ -464,3 +470,30 @@ def test_no_caller_steers_a_language_server_or_reads_its_figures(gateway: Gatewa
     for method in ("POST", "GET"):
         assert gateway.say("", target=path, token=gateway.token(OWN), method=method) == 403
     assert gateway.reached(OWN) == before
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/v2/repository/index", "/v2/repository/models/a/load", "/v2/repository/models/a/unload", "/v2/repository/a/index"),
+        *("/v2/systemsharedmemory/status", "/v2/systemsharedmemory/region/a/register", "/v2/systemsharedmemory/unregister"),
+        *("/v2/cudasharedmemory/status", "/v2/cudasharedmemory/region/a/register", "/v2/cudasharedmemory/unregister"),
+        *("/v2/trace/setting", "/v2/models/a/trace/setting", "/v2/models/a/versions/1/trace/setting", "/v2/logging"),
+        *("/metrics", "/v2/models/a/versions", "/v2/models/a/unload", "/v2/models/a/infer/more", "/v2x", "/v3/anything_else"),
+        *(f"/inference.GRPCInferenceService/{name}" for name in ("ModelStreamInfer", "RepositoryModelLoad", "RepositoryIndex")),
+        *(f"/inference.GRPCInferenceService/{name}" for name in ("TraceSetting", "LogSettings", "AnythingElse")),
+        *(f"/inference.GRPCInferenceService/{name}SharedMemoryRegister" for name in ("System", "Cuda")),
+    ],
+)
+def test_no_caller_steers_triton(gateway: Gateway, path: str) -> None:
+    before = gateway.reached(OTHERS)
+    for method in ("POST", "GET"):
+        assert gateway.say("", host=OTHERS_HOST, target=path, token=gateway.token(OTHERS), method=method) == 403
+    assert gateway.reached(OTHERS) == before
+
+
+@pytest.mark.parametrize("tenant", [OWN, OTHERS])
+def test_what_asks_a_model_reaches_it(gateway: Gateway, tenant: str) -> None:
+    host, engine = {OWN: (HOST, Engine.VLLM), OTHERS: (OTHERS_HOST, Engine.TRITON)}[tenant]
+    for path in OPEN[engine]:
+        assert gateway.say("", host=host, target=path.replace("{*}", "1") + "?a=b", token=gateway.token(tenant)) == 200, path

@@ -60,7 +60,7 @@ class Ladder:
     issuers: TokenIssuers
     servers: dict[str, type[Server]]
 
-    def ask(self, priority: str, model: str = MODEL, path: str = "/v2/x", **headers: str) -> Answer:
+    def ask(self, priority: str, model: str = MODEL, path: str = "/v2/models/x", **headers: str) -> Answer:
         claims = {"priority": priority}
         token = self.issuers.token(ISSUER.issuer, ISSUER.audiences, "somebody", now=time(), seconds=600, claims=claims)
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
@@ -80,7 +80,7 @@ class Ladder:
         """Have the model's one replica busy until the test lets go."""
         server = self.servers[model]
         server.waits, server.released = Event(), Event()
-        Thread(target=self.ask, args=("high", model, "/v2/wait"), daemon=True).start()
+        Thread(target=self.ask, args=("high", model, "/v2/models/wait"), daemon=True).start()
         assert server.waits.wait(60)
 
     def release(self) -> None:

@@ -69,7 +69,7 @@ class Door:
 
     def ask(self, path: str, model: str = MODEL, **headers: str) -> tuple[int, str | None]:
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
-            connection.request("POST", f"/v2/{path}", b"{}", {**self.head(model), **headers})
+            connection.request("POST", f"/v2/models/{path}", b"{}", {**self.head(model), **headers})
             found = connection.getresponse()
             found.read()
             return found.status, found.getheader(UNREACHED_HEADER)
@@ -137,8 +137,8 @@ def test_so_is_one_by_grpc(door: Door) -> None:
 def test_what_a_server_has_seen_is_asked_once_whatever_became_of_it(door: Door, path: str, status: int) -> None:
     """A full server would be asked more for being full, and a request that kills its server taken to the next one."""
     Server.asked.clear()
-    assert door.ask(f"own/{path}")[0] == status
-    assert Server.asked == [f"/v2/own/{path}"]
+    assert door.ask(f"own/versions/{path}")[0] == status
+    assert Server.asked == [f"/v2/models/own/versions/{path}"]
 
 
 def test_where_no_server_is_left_the_caller_is_told_that_none_has_seen_it(door: Door) -> None:
@@ -148,12 +148,12 @@ def test_where_no_server_is_left_the_caller_is_told_that_none_has_seen_it(door: 
 def test_a_client_cannot_have_other_answers_asked_again(door: Door) -> None:
     Server.asked.clear()
     asking = {"x-envoy-retriable-header-names": "content-length", "x-envoy-retry-on": "5xx", "x-envoy-max-retries": "9"}
-    assert door.ask("own/500", **asking)[0] == 500
-    assert Server.asked == ["/v2/own/500"]
+    assert door.ask("own/versions/500", **asking)[0] == 500
+    assert Server.asked == ["/v2/models/own/versions/500"]
 
 
 def head(door: Door, **headers: str) -> bytes:
-    lines = ["POST /v2/200 HTTP/1.1", *(f"{name}: {value}" for name, value in {**door.head(), **headers}.items()), "", ""]
+    lines = ["POST /v2/models/200 HTTP/1.1", *(f"{name}: {value}" for name, value in {**door.head(), **headers}.items()), "", ""]
     return "\r\n".join(lines).encode()
 
 

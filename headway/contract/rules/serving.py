@@ -8,6 +8,7 @@ from headway.contract.inference_request import TENSOR_TYPES, wrong_in
 from headway.contract.model_parts import ModelParts
 from headway.contract.optimisation import KvCacheType
 from headway.contract.runtime import Backend, Container, Engine, Triton, Vllm
+from headway.contract.served_paths import closed_by
 from headway.problem import Problem, problem
 
 
@@ -178,6 +179,16 @@ def container_serves_files(model: ModelParts) -> Iterator[Problem]:
             fact="metrics and gRPC requests share a port",
             consequence="Prometheus uses HTTP and could not read the metrics",
             remedy="Serve metrics on a port of their own",
+        )
+    if isinstance(runtime, Container) and runtime.protocol == "http" and (closed := closed_by(runtime.predict)):
+        yield problem(
+            "predict-is-open",
+            "runtime",
+            "predict",
+            value=runtime.predict,
+            fact=f"the mesh refuses {closed}, by which servers are administered",
+            consequence="Golden requests would pass inside the pod, and every caller would get 403",
+            remedy="Let the server take requests at another path, such as /predict",
         )
 
 

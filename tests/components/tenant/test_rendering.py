@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from components.labels import QUEUES
+from components.model_service import triton, vllm
 from components.tenant import access, admission, isolation, priority, quotas, spending
 from components.tenant.manifests import TenantPlan, artifact_prefix
 from headway.contract.accelerators import Accelerator
 from headway.contract.placement import WorkloadClass
+from headway.contract.runtime import Container, Engine, Triton
+from headway.contract.served_paths import OPEN
 from headway.contract.tenant import Tenant, TenantPriority
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, document, service, tenant
 
@@ -137,10 +140,30 @@ def test_the_gateway_refuses_callers_without_a_token_of_the_tenant() -> None:
 
 
 def test_servers_are_administered_by_nobody_from_outside_their_pod() -> None:
-    rules = dict(isolation.mesh_rules("vision", SURROUNDINGS))
-    paths = rules["no-administration"]["spec"]["rules"][0]["to"][0]["operation"]["paths"]
-    assert {"/v2/repository/*", "/v2/cudasharedmemory*", "/v1/load_lora_adapter"} <= set(paths)
+    container = next(each.runtime for each in MODELS.values() if isinstance(each.runtime, Container))
+    rules = dict(isolation.mesh_rules("vision", SURROUNDINGS, [container, MODELS["defects"].runtime]))
+    (rule,) = rules["no-administration"]["spec"]["rules"]
+    assert {"/v2/repository/*", "/v2/cudasharedmemory*", "/v1/load_lora_adapter"} <= set(rule["to"][0]["operation"]["paths"])
     assert rules["mtls"]["spec"] == {"mtls": {"mode": "STRICT"}}
+
+
+def test_of_servers_that_are_known_nothing_but_what_asks_a_model_is_open() -> None:
+    rules = dict(isolation.mesh_rules("vision", SURROUNDINGS, [MODELS["chat"].runtime]))["no-administration"]["spec"]
+    assert rules["action"] == "DENY"
+    (operation,) = [each["operation"] for each in rules["rules"][0]["to"]]
+    assert set(operation) == {"notPaths"} and "/v1/chat/completions" in operation["notPaths"]
+    assert not [path for path in operation["notPaths"] if path.startswith("/v2")], "those of a server that it does not have"
+
+
+def test_what_the_platform_itself_asks_of_a_server_is_open() -> None:
+    runtime = MODELS["defects"].runtime
+    assert isinstance(runtime, Triton)
+    asked = {
+        path(runtime.models[0]).replace(runtime.models[0].name, "{*}").replace("/1/", "/{*}/")
+        for path in (triton.infer_path, triton.ready_path)
+    }
+    assert asked <= set(OPEN[Engine.TRITON])
+    assert {vllm.COMPLETIONS, *vllm.PATH_BY_KEY.values()} <= set(OPEN[Engine.VLLM])
 
 
 def test_viewers_change_nothing_and_nobody_reads_secrets() -> None:

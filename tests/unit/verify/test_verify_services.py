@@ -26,7 +26,7 @@ PROXIED = {
 
 def peers() -> list[dict[str, Any]]:
     made = [manifest.body for manifest in platform_mesh.manifests(hosts=["x.example"], certificate=None, region="us-east-1")]
-    every = [*made, *(body for _, body in isolation.mesh_rules("vision", SURROUNDINGS))]
+    every = [*made, *(body for _, body in isolation.mesh_rules("vision", SURROUNDINGS, []))]
     return [body for body in every if body["kind"] == "PeerAuthentication"]
 
 

@@ -16,7 +16,7 @@ from headway.release.gate.episodes import EPISODE_MINUTES, ButOneEpisode, ButOne
 from headway.release.gate.replicas import MOST_REPLICAS, placed
 from headway.release.worlds.scenarios import SCENARIOS
 from headway.release.worlds.world import BASE
-from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts, gate, tick
+from tests.unit.release_ticks import CLASSES, EDGES, SHARES, SLOW, counts, gate, slowed, tick
 
 QUICK = GatePolicy(weights=(0.1, 0.5), counted_ticks_at_least=6, bake_ticks=5)
 LASTING = int(EPISODE_MINUTES)
@@ -52,6 +52,14 @@ def reasons(decisions: Sequence[Decision]) -> set[Reason]:
 def test_a_slow_replica_among_healthy_ones_takes_nothing_back(others: int):
     decisions = said(60, [SLOW, *[SHARES] * others])
     assert decisions[-1].phase != Phase.ROLLED_BACK
+
+
+def test_nor_does_what_is_beyond_a_peaks_explanation_where_one_replica_shows_it():
+    one = gate(QUICK)
+    said(12, [slowed(3.0), SHARES], one)
+    latency = one.latency["latency"]
+    assert latency.seen.bounded.value().max() > 50
+    assert latency.shared.bounded.value().max() < 1
 
 
 def test_a_slow_replica_holds_the_release_for_as_long_as_it_is_slow():
