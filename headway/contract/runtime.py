@@ -264,6 +264,15 @@ class Triton(Part):
                 )
 
 
+class SlidingWindow(Part):
+    """Layers that see the newest tokens only, as in Gemma, gpt-oss and Mistral: they keep no others in the KV cache."""
+
+    tokens: Annotated[Count, Field(le=10_000_000)]
+    """`sliding_window`."""
+    layers: Annotated[Count, Field(le=1000)]
+    """How many layers are `sliding_attention` in `layer_types`, or all of them where that is missing."""
+
+
 class Architecture(Part):
     """The shape of a transformer, as its `config.json` says it: what the KV cache is computed from."""
 
@@ -279,8 +288,21 @@ class Architecture(Part):
     """`hidden_size`."""
     vocabulary: Annotated[Count, Field(le=10_000_000)]
     """`vocab_size`."""
+    sliding_window: SlidingWindow | None = None
+    """Layers with a window, if there are any. Without it each layer counts with the whole context."""
+    latent: Annotated[Count, Field(le=100_000)] | None = None
+    """Multi-head latent attention, as in DeepSeek: `kv_lora_rank` and `qk_rope_head_dim` together; each GPU keeps all of it."""
 
     def violations(self) -> Iterator[Problem]:
+        if self.sliding_window and self.sliding_window.layers > self.layers:
+            yield problem(
+                "windowed-layers-are-layers",
+                "sliding_window",
+                value=self.sliding_window.layers,
+                fact=f"more layers have a window than there are: {self.layers}",
+                consequence="No such model exists, and the size of the KV cache would be computed wrongly",
+                remedy="Count the sliding_attention layers in the layer_types of the model's config.json",
+            )
         if self.heads % self.kv_heads:
             yield problem(
                 "kv-heads-divide-heads",

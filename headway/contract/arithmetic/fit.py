@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headway.contract.accelerators import GPUS
+from headway.contract.arithmetic.kv_cache import KvCache
 from headway.contract.envelope import SharedGpu
 from headway.contract.explanation import Line
 from headway.contract.model import Model
-from headway.contract.optimisation import KvCacheType
 from headway.contract.runtime import Backend, Container, Triton, Vllm
 from headway.contract.units import Bytes
 
@@ -117,10 +117,8 @@ def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
     weights, kept, how = _vllm_weights(model, runtime)
     speculation = model.optimisation.speculation
     draft = model.artifact.size_below(speculation.folder) if speculation and speculation.folder else Bytes(0)
-    element = 1 if model.optimisation.kv_cache is KvCacheType.FP8 else 2
-    heads = -(-shape.kv_heads // gpus)
-    a_token = 2 * shape.layers * heads * shape.head_dimension * element
-    a_sequence = a_token * largest.context_tokens
+    cache = KvCache.of(model, runtime)
+    a_sequence = cache.request(largest.context_tokens)
     activations = batching.max_batched_tokens * ACTIVATION_WIDTHS * shape.hidden * 2 // gpus
     logits = batching.max_sequences * shape.vocabulary * 4
     over = f" / {gpus} GPUs" if gpus > 1 else ""
@@ -139,22 +137,21 @@ def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
         fixed.append(Line("draft model", Bytes(draft // gpus), f"{draft.brief} in {speculation.folder if speculation else ''}{over}"))
     if gpus > 1:
         fixed.append(Line("collectives", COLLECTIVES, "tensor parallelism"))
-    kv = Line(
-        "KV cache, one request",
-        Bytes(a_sequence),
-        f"2 x {shape.layers} layers x {heads} heads x {shape.head_dimension} x {element} byte x {largest.context_tokens} tokens",
-    )
+    empty = Line("KV cache, empty block", cache.block_bytes, "the engine keeps one")
+    kv = Line("KV cache, one request", a_sequence, cache.how(largest.context_tokens))
     gpu, headroom = model.envelope.gpu, model.health.warmup.memory_headroom
     device = GPUS[gpu.accelerator].memory if gpu.share == "whole" else gpu.device_memory
     # vLLM fills its share with cache, so headroom is what it must leave of the device; a share of a GPU has no device of its own.
     available = gpu.memory if isinstance(gpu, SharedGpu) else Bytes(min(gpu.memory, device - headroom.of(device)))
     serving = _total(fixed)
     loading = weights // gpus + CUDA_CONTEXT
-    lines = [*fixed, kv]
+    lines = [*fixed, kv, empty]
     if model.optimisation.quantisation.shrinks_on_load:
         lines.append(Line("or, while loading", Bytes(loading), f"{Bytes(weights).brief} before they are quantised{over}, and the context"))
-    needed = Bytes(max(serving + a_sequence, loading if model.optimisation.quantisation.shrinks_on_load else 0))
-    sequences = max(0, available - serving) // a_sequence
+    needed = Bytes(max(serving + a_sequence + cache.block_bytes, loading if model.optimisation.quantisation.shrinks_on_load else 0))
+    room = max(0, available - serving)
+    sequences = cache.at_once(room, largest.context_tokens)
+    each = cache.tokens_each(room, batching.max_sequences, largest.context_tokens)
     lines += [
         Line("needed", needed),
         Line("available", available, f"{gpu.memory}, leaving {headroom} of the device"),
@@ -163,6 +160,7 @@ def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
             str(sequences),
             f"of {largest.context_tokens} tokens; at most {batching.max_sequences} of any length",
         ),
+        Line("tokens each, all at once", str(each), f"when {batching.max_sequences} run; beyond, vLLM preempts"),
     ]
     return Fit(needed, available, tuple(lines), sequences)
 

@@ -1,5 +1,7 @@
 """The sums behind a contract, against numbers worked out by hand."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,11 +9,14 @@ from hypothesis import strategies as st
 from headway.contract.accelerators import INSTANCE_TYPES
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
+from headway.contract.arithmetic.kv_cache import KvCache
 from headway.contract.arithmetic.node import allocatable_cpu, node_room
 from headway.contract.arithmetic.quota import quota_use, replicas_charged, spare_devices_by_quota, token_use
 from headway.contract.arithmetic.startup import budget_burn, startup
 from headway.contract.arithmetic.surge import Room, pool_for, spare_devices, spare_for, surge
 from headway.contract.explanation import Line, written
+from headway.contract.model import Model
+from headway.contract.runtime import Vllm
 from headway.contract.units import Bytes, Duration, Money
 from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, model, pool, tenant
 
@@ -23,6 +28,15 @@ BATCH = {
     "message_timeout": "1m",
     "store": "s3://example-batch/vision/defects/",
 }
+
+
+WINDOW = {"runtime/architecture/sliding_window": {"tokens": 512, "layers": 24}, "batching/max_batched_tokens": 2_048}
+
+
+def _engine() -> tuple[Model, Vllm]:
+    chat = model(CHAT)
+    assert isinstance(chat.runtime, Vllm)
+    return chat, chat.runtime
 
 
 def line(lines: tuple[Line, ...], what: str) -> str:
@@ -65,6 +79,33 @@ def test_a_token_needs_two_cache_vectors_per_layer_and_head() -> None:
     assert line(sixteen_bit.lines, "KV cache, one request") == "2Gi"
 
 
+def test_a_windowed_layer_keeps_its_window_and_two_steps_of_tokens() -> None:
+    windowed = fit(model(CHAT, **WINDOW))
+    kept = -(-(511 + 2 * 2_048) // 16) + 1
+    assert line(windowed.lines, "KV cache, one request") == Bytes(2 * 8 * 128 * 16 * (8 * 1_024 + 3 * 8 * kept)).brief
+    assert "(8 layers x 16384 tokens + 24 layers x 4607 tokens)" in written(windowed.lines)
+    assert (windowed.sequences or 0) > (fit(model(CHAT)).sequences or 0)
+
+
+def test_layers_that_share_blocks_are_padded_to_groups_of_one_size() -> None:
+    of_62 = replace(KvCache.of(*_engine()), full=10, windowed=52, kept=4_607)
+    assert (of_62.group, of_62.request(16)) == (10, of_62.block_bytes * (1 + 6 * 2)), "52 layers take six groups of ten"
+    assert replace(of_62, full=20, windowed=24).group == 24, "where both kinds are about as many, the rarer one is padded"
+
+
+def test_a_latent_is_one_vector_for_all_heads_and_lies_on_every_gpu_whole() -> None:
+    latent = {"runtime/architecture/latent": 576, "envelope/gpu/count": 2}
+    assert line(fit(model(CHAT, **latent)).lines, "KV cache, one request") == Bytes(576 * 32 * 16_384).brief
+
+
+def test_as_many_tokens_as_have_room_are_said_for_all_requests_at_once() -> None:
+    kv = KvCache.of(*_engine())
+    cache = 101 * kv.block_bytes
+    assert kv.tokens_each(cache, 10, 16_384) == 10 * 16
+    assert kv.tokens_each(cache, 101, 16_384) == 0
+    assert kv.tokens_each(cache, 1, 1_000) == 1_000
+
+
 def test_room_for_long_requests_shrinks_with_their_length() -> None:
     short, long = fit(model(CHAT)), fit(model(CHAT, envelope__largest_request__context_tokens=131_072))
     assert short.sequences is not None
@@ -85,7 +126,8 @@ def test_a_language_model_needs_weights_work_and_one_longest_request(gpus: int, 
     activations, logits = 8_192 * 12 * 4_096 * 2, 128 * 128_256 * 4
     longest = 2 * 32 * 8 * 128 * 2 * 16_384
     fixed = 512 * MI + 1_024 * MI + collectives
-    assert fit(model(CHAT, **plain)).needed == weights // gpus + activations // gpus + logits + fixed + longest // gpus
+    empty = longest // 1_024
+    assert fit(model(CHAT, **plain)).needed == weights // gpus + activations // gpus + logits + fixed + (longest + empty) // gpus
 
 
 def test_a_draft_model_takes_its_place_beside_the_model() -> None:
@@ -342,5 +384,5 @@ def test_shares_of_a_gpu_divide_its_price() -> None:
 
 
 def test_every_result_explains_itself_in_aligned_lines() -> None:
-    assert "2 x 32 layers x 8 heads x 128 x 1 byte x 16384 tokens" in written(fit(model(CHAT)).lines)
+    assert "2 x 8 heads x 128 x 1 byte x 32 layers x 16384 tokens" in written(fit(model(CHAT)).lines)
     assert written((Line("a", Bytes(1)), Line("long", Bytes(1024), "why"))) == "  a      1B\n  long  1Ki  why"

@@ -171,6 +171,12 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ),
     ("activations-hold-the-tensors", DEFECTS, {"runtime/models/0/activations": "40Mi"}, "runtime.models[0].activations"),
     ("triton-model-named-once", EMBEDDINGS, {"runtime/models/1/name": "image-encoder"}, "runtime.models"),
+    (
+        "windowed-layers-are-layers",
+        CHAT,
+        {"runtime/architecture/sliding_window": {"tokens": 512, "layers": 33}},
+        "runtime.architecture.sliding_window",
+    ),
     ("kv-heads-divide-heads", CHAT, {"runtime/architecture/kv_heads": 7}, "runtime.architecture.kv_heads"),
     ("no-secret-in-environment", CUSTOM, {"runtime/environment": {"API_TOKEN": "x"}}, "runtime.environment.API_TOKEN"),
     ("no-secret-in-contract", CUSTOM, {"runtime/environment": {"DB": "postgres://me:hunter2@db/x"}}, "runtime.environment.DB"),

@@ -60,11 +60,13 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
   logits                    62.6Mi  128 sequences x 128256 x 4 bytes
   CUDA context               512Mi
   CUDA graphs                  1Gi
-  KV cache, one request        1Gi  2 x 32 layers x 8 heads x 128 x 1 byte x 16384 tokens
+  KV cache, one request        1Gi  2 x 8 heads x 128 x 1 byte x 32 layers x 16384 tokens
+  KV cache, empty block        1Mi  the engine keeps one
   or, while loading         15.5Gi  15Gi before they are quantised, and the context
   needed                    15.5Gi
   available                   72Gi  72Gi, leaving 5% of the device
   longest requests at once      61  of 16384 tokens; at most 128 of any length
+  tokens each, all at once    7824  when 128 run; beyond, vLLM preempts
 """,
     ),
     "a language model on two GPUs with a draft": (
@@ -77,10 +79,12 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
   CUDA graphs                  1Gi
   draft model                512Mi  1Gi in draft/ / 2 GPUs
   collectives                512Mi  tensor parallelism
-  KV cache, one request        1Gi  2 x 32 layers x 4 heads x 128 x 2 byte x 16384 tokens
+  KV cache, one request        1Gi  2 x 4 heads x 128 x 2 byte x 32 layers x 16384 tokens
+  KV cache, empty block        1Mi  the engine keeps one
   needed                    11.4Gi
   available                   72Gi  72Gi, leaving 5% of the device
   longest requests at once      61  of 16384 tokens; at most 128 of any length
+  tokens each, all at once    7872  when 128 run; beyond, vLLM preempts
 """,
     ),
     "a container": (
