@@ -44,7 +44,7 @@ class Sandbox:
     scrape_seconds = SCRAPE_SECONDS
     restart_hint = "Try again; in the sandbox, `make up` repairs it."
     metrics_hint = "; `headway sandbox up --with monitoring` starts one"
-    requests_hint = "Simulated pods get no requests; `make demo` serves real ones and releases on them."
+    requests_hint = "Simulated pods get no requests; `make demo-traffic` serves real ones (docs/guide/own-release.md)."
 
     def __init__(self, project: Path) -> None:
         self._project, self.layout = project, Layout.of(project)

@@ -232,10 +232,10 @@ def chosen(here: "ServicePlace", events: "Sequence[Event]", number: int | None) 
 
     known = fold(events).all
     if not known or (number is not None and not 0 < number <= len(known)):
+        about = f"{here.chain} -e {here.environment}"
         what = f"no release {number}; there are {len(known)}" if known else "no release yet"
-        raise UserError(
-            f"{here.chain} has {what}.", "There is nothing to show.", f"`headway release history {here.chain}` lists them.", Exit.USAGE
-        )
+        remedy = f"`headway release history {about}` lists them." if known else f"`headway release start {about}` begins one."
+        raise UserError(f"{here.chain} has {what}.", "There is nothing to show.", remedy, Exit.USAGE)
     return known[-1 if number is None else number - 1]
 
 

@@ -108,7 +108,7 @@ def _document(picture: Picture, service: ServiceView) -> dict[str, Any]:
         "promises": [promise.document() for promise in service.promises],
         "present": [each.document() for each in picture.present],
         "release": summary(rollout) if rollout else None,
-        "links": {**service.links, "report": _report(picture, service)},
+        "links": _links(picture, service),
     }
 
 
@@ -145,7 +145,7 @@ def _full(picture: Picture, service: ServiceView) -> RenderableType:
         for row in standing(service.chain, known.service, known.driver, picture.now, known.since):
             if row.name != "serves":
                 rows.add_row(f"  {row.name}", escape(row.text))
-    for name, address in {**service.links, "report": _report(picture, service)}.items():
+    for name, address in _links(picture, service).items():
         rows.add_row(f"  {name}", escape(address))
     return Group(f"[bold]{escape(service.chain)}[/bold] in {escape(picture.environment)}", rows)
 
@@ -227,8 +227,12 @@ def _release(picture: Picture, service: ServiceView) -> str:
     return f"{rollout.release} {rollout.status}: {messages.split(rollout.split)}" if rollout else "none under way"
 
 
-def _report(picture: Picture, service: ServiceView) -> str:
-    return f"headway release report {service.chain} -e {picture.environment}"
+def _links(picture: Picture, service: ServiceView) -> Mapping[str, str]:
+    """Where to read on; a report only where there was a release, or nobody could read whether there was."""
+    known = picture.releases.get(service.chain)
+    if known and not known.service.all:
+        return service.links
+    return {**service.links, "report": f"headway release report {service.chain} -e {picture.environment}"}
 
 
 def times(burn: float) -> str:

@@ -133,7 +133,10 @@ class ServicePlace:
         refused = [f for f in result.findings if f.level is ProblemLevel.ERROR]
         model = next((m for m in contracts.models if m.name == self.model), None) if contracts else None
         if refused or model is None:
-            said = "; ".join(f"{f.place} {f.dotted}: {f.fact}" for f in refused) or f"there is no tenants/{self.tenant}/{self.model}.yaml"
+            said = (
+                "; ".join(f"{' '.join(filter(None, (f.place, f.dotted)))}: {f.fact}" for f in refused)
+                or f"there is no tenants/{self.tenant}/{self.model}.yaml"
+            )
             raise UserError(
                 f"The contract of {self.chain} cannot be released: {said}.",
                 "Nothing was started.",

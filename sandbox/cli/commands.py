@@ -23,7 +23,11 @@ if TYPE_CHECKING:
     from sandbox.session import Session
     from sandbox.status import ClusterView
 
-app = typer.Typer(help="The platform in miniature on this machine. It needs no cloud, no cluster and no pulumi.", no_args_is_help=True)
+app = typer.Typer(
+    short_help="the platform in miniature",
+    help="The platform in miniature on this machine. It needs no cloud, no cluster and no pulumi.",
+    no_args_is_help=True,
+)
 app.command(epilog=for_example("headway sandbox logs vision", "headway sandbox logs vision/defects -n 100"))(traffic.logs)
 app.command(epilog=for_example("headway sandbox token vision"))(traffic.token)
 app.command(

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 SURPRISE, UNDO = "surprise", "undo"
 
 app = typer.Typer(
+    short_help="break the running demonstration, and find out why",
     help="Break the running demonstration for whoever is on call, say afterwards what was true, and put everything back.",
     no_args_is_help=True,
 )

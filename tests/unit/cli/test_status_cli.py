@@ -168,14 +168,14 @@ def test_a_contract_that_serves_nowhere_is_said_not_to_be_deployed(command: Comm
     assert "vision/embeddings not deployed no route" in words(command())
 
 
-def test_one_service_in_full_has_its_address_pods_promises_and_report(command: Command, scene: Scene) -> None:
+def test_one_service_in_full_has_its_address_pods_and_promises(command: Command, scene: Scene) -> None:
     said = words(command("vision/defects", "-e", "sandbox"))
     assert "vision/defects in sandbox address defects.vision.models.example.com" in said
     assert f"{scene.stable} (stable) 1 of 2 ready" in said
     assert "a n1 ready" in said and "b on no node pool l4:" in said
     assert "availability: 0.3 % of requests broke it in the last hour, 0.1 % may: burns 3x" in said
     assert "now r1: 55 requests a second, 1.2 % fail, p99 148 ms; on average 12 ms in the queue and 120 ms in the model" in said
-    assert "headway release report vision/defects -e sandbox" in said
+    assert "headway release report" not in said, "it has had no release"
 
 
 def test_what_is_refused_is_a_share_of_what_is_asked() -> None:
@@ -202,6 +202,7 @@ def test_a_release_on_its_way_is_shown_with_its_weight(command: Command, world: 
     assert f"{scene.release} held: only {scene.stable}" in said
     full = words(command("vision/defects"))
     assert f"release {scene.release} against {scene.stable}, began" in full and "status held: lunch" in full
+    assert "headway release report vision/defects -e sandbox" in full
 
 
 def test_who_may_not_read_nodes_is_told_the_schedulers_words(command: Command, world: type[World]) -> None:

@@ -85,6 +85,10 @@ def test_who_mistypes_a_service_is_told_which_there_are(command: Command) -> Non
     assert "assist/chat, vision/defects, vision/embeddings" in refusal(command("status", "vision/defect")).remedy
 
 
+def test_who_asks_for_the_report_of_no_release_is_told_how_one_begins(command: Command) -> None:
+    assert refusal(command("report", CHAIN)).remedy == f"`headway release start {CHAIN} -e sandbox` begins one."
+
+
 def test_without_credentials_of_an_environment_that_is_said(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)

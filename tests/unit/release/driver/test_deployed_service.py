@@ -149,7 +149,7 @@ def refused(rollout: RolloutState, *, simulated: bool, hint: str = "") -> Sequen
 def test_replicas_that_are_simulated_are_said_to_have_no_requests_and_what_has(climbing: dict[int, RolloutState]) -> None:
     (said,) = refused(climbing[25], simulated=True, hint=Sandbox.requests_hint)
     assert said.startswith("the stable version's replicas are simulated, so nothing can be compared.")
-    assert "`make demo` serves real ones" in said
+    assert "`make demo-traffic` serves real ones (docs/guide/own-release.md)" in said
 
 
 def test_replicas_that_run_are_told_what_the_evidence_lacks(climbing: dict[int, RolloutState]) -> None:
