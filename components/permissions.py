@@ -52,15 +52,21 @@ class Statement:
         return found
 
 
-def lists(bucket_arn: pulumi.Input[str], prefix: str) -> Statement:
-    """List what lies below `prefix` of a bucket, and be told of a missing object that it is missing.
+def finds(sid: str, bucket_arn: pulumi.Input[str], *patterns: str) -> Statement:
+    """List what `patterns` name, and be told of a missing object that it is missing.
 
-    S3 answers 404 only to who may list; with 403, Loki does not start on an empty bucket. A request for an object
-    has no `s3:prefix`, so the condition holds where there is none; names of other objects can then be listed too, by
-    who asks without a prefix. Source: Amazon S3 API Reference, GetObject, "Permissions".
+    S3 answers 404 only to who may list; with 403, Loki does not start on an empty bucket, nor `pulumi login` on an empty state. A
+    request for an object has no `s3:prefix`, so the condition holds where there is none; names of other objects can then be listed
+    too, by who asks without a prefix. Source: Amazon S3 API Reference, GetObject, "Permissions"; pulumi/pulumi,
+    pkg/backend/diy/meta.go, readPulumiMeta.
     """
-    condition = {"StringLikeIfExists": {"s3:prefix": [prefix, f"{prefix}/*"]}}
-    return Statement(sid="List", actions=["s3:ListBucket"], resources=[bucket_arn], conditions=condition)
+    condition = {"StringLikeIfExists": {"s3:prefix": list(patterns)}}
+    return Statement(sid=sid, actions=["s3:ListBucket"], resources=[bucket_arn], conditions=condition)
+
+
+def lists(bucket_arn: pulumi.Input[str], prefix: str) -> Statement:
+    """List what lies below `prefix` of a bucket."""
+    return finds("List", bucket_arn, prefix, f"{prefix}/*")
 
 
 def document(*statements: Statement) -> pulumi.Output[str]:

@@ -18,7 +18,7 @@ from components.access.permissions import PEOPLE, WORKLOADS, documents, people_b
 from components.access.trust import people_trust
 from components.identity import Binding
 from components.labels import tags
-from components.permissions import VERSION, Statement
+from components.permissions import VERSION, Statement, finds
 from headway.contract.reading.loader import load_tenant
 from headway.contract.tenant import People
 from headway.problem import Problem
@@ -189,7 +189,7 @@ def bootstrap(duty: Duty) -> tuple[Statement, ...]:
             reason="Keys have made-up names",
         ),
         Statement(sid="State", actions=["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], resources=[f"{bucket}/{prefix}*"]),
-        Statement(sid="FindState", actions=["s3:ListBucket"], resources=[bucket], conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
+        finds("FindState", bucket, f"{prefix}*"),
     )
 
 

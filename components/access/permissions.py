@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from components.access.actions import actions_of, reads
 from components.access.duty import ENVIRONMENT_TAG, LAYER_TAG, MANAGED, Duty, Role
 from components.identity import NAMESPACE_TAG, Binding
-from components.permissions import Statement
+from components.permissions import Statement, finds
 from headway.wire import LEDGER_LEASES, TENANT
 
 POLICY_LIMIT, TRUST_LIMIT = 6144, 2048
@@ -104,7 +104,7 @@ def documents(duty: Duty) -> Mapping[str, tuple[Statement, ...]]:
         case Role.DEPLOYER, "platform":
             return {"layer": (*deploys, *_pushes(duty)), "state": (*_state(duty), *looks)}
         case Role.DEPLOYER, _:
-            return {"layer": deploys, "releases": (*_releases(duty), _uploads(duty)), "state": (*_state(duty), *looks)}
+            return {"layer": deploys, "releases": (*_releases(duty), *_uploads(duty)), "state": (*_state(duty), *looks)}
         case Role.RUNNER, _:
             seen = tuple(_grouped(duty, frozenset(action for action in actions_of(duty.kind) if reads(action))))
             return {"layer": seen, "releases": _releases(duty), "state": (*_state(duty), *looks)}
@@ -296,7 +296,7 @@ def _state(duty: Duty) -> tuple[Statement, ...]:
     key = {"ForAnyValue:StringEquals": {"kms:ResourceAliases": duty.state_key_alias}}
     return (
         Statement(sid="State", actions=["s3:DeleteObject", "s3:GetObject", "s3:PutObject"], resources=[f"{bucket}/{prefix}*"]),
-        Statement(sid="FindState", actions=["s3:ListBucket"], resources=[bucket], conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}}),
+        finds("FindState", bucket, f"{prefix}*"),
         Statement(
             sid="StateSecrets",
             actions=["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt"],
@@ -323,11 +323,9 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
             resources=[each for each in mine if LEDGER_LEASES in each],
             conditions={"NumericLessThanEquals": {"s3:object-lock-remaining-retention-days": "1"}},
         ),
+        finds("FindEvents", ledger, *listed),
         Statement(
-            sid="FindEvents",
-            actions=["s3:ListBucket", "s3:ListBucketVersions"],
-            resources=[ledger],
-            conditions={"StringLike": {"s3:prefix": listed}},
+            sid="FindVersions", actions=["s3:ListBucketVersions"], resources=[ledger], conditions={"StringLike": {"s3:prefix": listed}}
         ),
         # Who may write the ledger's bucket is not by that allowed to say what was in it.
         Statement(sid="Witness", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=[f"{duty.witness}/{tenant}/*"]),
@@ -340,10 +338,16 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
     )
 
 
-def _uploads(duty: Duty) -> Statement:
-    """`headway artifact push`, which resumes what was interrupted."""
+def _uploads(duty: Duty) -> tuple[Statement, ...]:
+    """`headway artifact push`, which asks what is there and resumes what was interrupted."""
     actions = ["s3:AbortMultipartUpload", "s3:ListMultipartUploadParts", "s3:PutObject"]
-    return Statement(sid="PushModels", actions=actions, resources=[f"{duty.bucket('artifacts')}/{duty.layer}/*"])
+    artifacts = duty.bucket("artifacts")
+    return (
+        Statement(sid="PushModels", actions=actions, resources=[f"{artifacts}/{duty.layer}/*"]),
+        finds("FindModels", artifacts, f"{duty.layer}/*"),
+        # No key of its context names a prefix (service authorization reference, Amazon S3).
+        Statement(sid="FindUploads", actions=["s3:ListBucketMultipartUploads"], resources=[artifacts]),
+    )
 
 
 def workloads_boundary(duty: Duty) -> tuple[Statement, ...]:

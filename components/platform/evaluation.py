@@ -19,7 +19,7 @@ from components.addons.service_account import Annotations
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.naming import bucket_arn
-from components.permissions import Statement
+from components.permissions import Statement, finds
 from components.platform import loops
 from headway.contract.drift import WatchedTraffic
 from headway.contract.evaluation import Evaluation
@@ -143,9 +143,10 @@ def permissions(found: LookedAt, *, witnesses: str) -> tuple[Statement, ...]:
         Statement(sid="AskWitness", actions=["ssm:GetParameter"], resources=witnessed(chains)),
         Statement(sid="WitnessEvaluations", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=witnessed(*written)),
         Statement(sid="WriteEvaluations", actions=["s3:PutObject"], resources=[f"{ledger}/{each}/*" for each in written]),
+        finds("FindEvents", ledger, f"{chains}/*"),
         Statement(
-            sid="FindEvents",
-            actions=["s3:ListBucket", "s3:ListBucketVersions"],
+            sid="FindVersions",
+            actions=["s3:ListBucketVersions"],
             resources=[ledger],
             conditions={"StringLike": {"s3:prefix": [f"{chains}/*"]}},
         ),

@@ -148,6 +148,12 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (RUNNER, "s3:GetObjectVersion", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     (RUNNER, "s3:ListBucketVersions", f"{S3}ledger-{ACCOUNT}", {"s3:prefix": "vision/defects/events/"}),
     (RUNNER, "s3:GetObject", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
+    # A request for an object has no prefix. Who may not list is told 403 of one that is missing, and then no state, no lease and no
+    # artifact could ever be begun (pulumi/pulumi, pkg/backend/diy/meta.go; `headway/ledger/store.py`, `artifact_upload/bucket.py`).
+    *((who, "s3:ListBucket", f"arn:aws:s3:::{STATE}", {}) for who in (CLUSTER, PLATFORM, VISION, RUNNER)),
+    *((who, "s3:ListBucket", f"{S3}ledger-{ACCOUNT}", {}) for who in (VISION, RUNNER)),
+    (VISION, "s3:ListBucket", f"{S3}artifacts-{ACCOUNT}", {}),
+    (VISION, "s3:ListBucketMultipartUploads", f"{S3}artifacts-{ACCOUNT}", {}),
     (RUNNER, "s3:PutObject", f"{STATE_OF}vision/.pulumi/stacks/headway/prod-vision.json", {}),
     (RUNNER, "iam:GetRole", OWN_ROLE, {}),
     (VIEWER, "eks:DescribeCluster", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
@@ -248,6 +254,8 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
         f"{STATE_OF}vision-x/.pulumi/stacks/headway/prod-vision-x.json",
         {},
     ),
+    ("the list of another's artifacts", VISION, "s3:ListBucket", f"{S3}artifacts-{ACCOUNT}", {"s3:prefix": "assist/"}),
+    ("every artifact's name", RUNNER, "s3:ListBucket", f"{S3}artifacts-{ACCOUNT}", {}),
     ("the list of all states", VISION, "s3:ListBucket", f"arn:aws:s3:::{STATE}", {"s3:prefix": "prod/"}),
     ("secrets in another state", VISION, "kms:Decrypt", KEY, {"kms:ResourceAliases": ["alias/headway-prod-state-cluster"]}),
     ("another tenant's artifacts", VISION, "s3:PutObject", f"{S3}artifacts-{ACCOUNT}/assist/chat/model", {}),

@@ -55,6 +55,11 @@ def test_a_disposable_environments_deployer_may_empty_its_buckets() -> None:
     assert actions_called(EMPTYING) | {"s3:BypassGovernanceRetention"} <= given
 
 
+def test_an_administrator_is_told_that_there_is_no_state_yet() -> None:
+    state = Request("s3:ListBucket", f"arn:aws:s3:::{DISPOSABLE.state_bucket}", {})
+    assert allowed(state, bootstrap(DISPOSABLE), bootstrap(DISPOSABLE)), "with 403 `pulumi login` fails on an empty state"
+
+
 @pytest.mark.parametrize("type", OF_THE_ACCESS_LAYER)
 def test_an_administrator_may_make_change_and_remove_the_access_layer(type: str) -> None:
     account = DISPOSABLE.account_id

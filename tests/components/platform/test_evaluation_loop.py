@@ -139,6 +139,10 @@ def test_it_finds_samples_and_nothing_else_of_telemetry(under: str, found: bool)
     assert allowed(Request("s3:ListBucket", "arn:aws:s3:::t", {"s3:prefix": under}), EVERYTHING, EVERYTHING) is found
 
 
+def test_it_is_told_that_an_event_is_missing_and_not_that_it_may_not_ask() -> None:
+    assert allowed(Request("s3:ListBucket", "arn:aws:s3:::l", {}), EVERYTHING, EVERYTHING)
+
+
 def test_without_anything_to_look_at_it_has_no_rights() -> None:
     nothing = evaluation.LookedAt(asked={}, watched={}, **BUCKETS)
     assert evaluation.permissions(nothing, witnesses=WITNESSES) == ()
