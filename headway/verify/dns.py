@@ -14,7 +14,8 @@ from headway.verify.probe import LABELS, NAME_LABEL, Probe, ProbeSeen
 from headway.verify.site import Site
 
 RULE = "dns"
-FREE, BOUND = "dns-free", "dns-bound"
+FREE, BOUND = "free-dns", "bound-dns"
+"""Not alike up to the last hyphen: the agent would give both the policies of each (aws/aws-network-policy-agent#327)."""
 INSIDE, OUTSIDE = "kubernetes.default", "sts.amazonaws.com"
 """A name that CoreDNS knows, and one for which it asks the network's resolver, also where there is no NAT."""
 SECONDS = 240.0

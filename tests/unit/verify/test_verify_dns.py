@@ -6,7 +6,7 @@ import pytest
 
 from components.tenant import isolation
 from headway.environment.port import Facility
-from headway.verify import dns, inside
+from headway.verify import dns, inside, mesh, packets
 from headway.verify.outcome import VerifyState
 from tests.components.contracts import SURROUNDINGS
 from tests.unit.verify.verify_world import World
@@ -39,7 +39,7 @@ def test_what_fails_for_whom_names_the_remedy(free: dict[str, str], bound: dict[
 def test_probes_that_never_ran_leave_it_unanswered() -> None:
     seen = dns.look(World(words={dns.FREE: FOUND}, pending="0/3 nodes are available").site())
     assert seen.state is VerifyState.UNANSWERED
-    assert "dns-bound: Pending Unschedulable: 0/3 nodes are available" in seen.unanswered[0]
+    assert "bound-dns: Pending Unschedulable: 0/3 nodes are available" in seen.unanswered[0]
 
 
 def test_an_environment_without_a_dns_server_of_its_own_sends_no_probe() -> None:
@@ -80,3 +80,11 @@ def test_a_name_that_resolves_only_at_first_counts_as_lost(monkeypatch: pytest.M
     monkeypatch.setattr(inside, "PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(socket, "getaddrinfo", answer)
     assert inside.names({"names": ["x"]}) == {"x": f"now found and then found and then {SILENT}"}
+
+
+def test_no_other_probe_has_the_policies_of_the_one_that_is_bound() -> None:
+    """The agent knows a pod on its node by its name up to the last hyphen, and gives all that share it the same policies (`GetPodIdentifier`
+    in pkg/utils of aws/aws-network-policy-agent; its issue 327)."""
+    names = [dns.FREE, dns.BOUND, mesh.PLAIN, mesh.SERVER, mesh.TRUSTED, packets.ALLOWED, packets.LISTENER, packets.STRANGER]
+    known = [name.rpartition("-")[0] or name for name in names]
+    assert len(set(known)) == len(names), known
