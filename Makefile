@@ -13,7 +13,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic lock clean clean-llm
+.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations demo-llm test-llm test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic lock clean clean-llm
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -92,6 +92,12 @@ demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill eac
 
 demo-operations: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: an evaluation takes a version back, KEDA scales, Alertmanager tells
 	@$(BIN)/python -m benchmarks.traffic_rollouts operations
+
+demo-llm: .venv/.ready .venv-servers/.ready .venv-traffic/.ready .venv-llm/.ready  ## a language model on the real vLLM behind Envoy, under load (6 GB of disk, 5 GiB of memory; make demo-down, clean-llm)
+	@$(BIN)/python -m sandbox.traffic.language_demo
+
+test-llm: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready .venv-llm/.ready  ## real vLLM and Envoy: one engine, which takes minutes to start (6 GB; make clean-llm)
+	@$(BIN)/pytest $(TWICE) tests/language
 
 test-serving: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy, without faults and load that take minutes
 	@$(BIN)/pytest $(TWICE) -m 'not slow' tests/traffic
@@ -188,7 +194,7 @@ lock:            ## resolve the requirements anew; the files name no registry
 	@$(BIN)/python -m tests.clients
 	@touch $@
 
-clean-llm:       ## remove vLLM's environment, and no other
+clean-llm:  ## remove vLLM's environment, and no other
 	@rm -rf .venv-llm
 
 clean: .venv/.ready  ## reset, and remove both environments

@@ -29,6 +29,8 @@ from sandbox.traffic.steady_load import RATES, SteadyLoad
 
 SPEED = 15.0
 LOG_COLUMNS = 140
+CHECKOUT = Path(__file__).resolve().parents[2]
+"""Not the workspace, whose `sandbox/` is a link."""
 PAGE = "docs/guide/own-release.md"
 FIRST_LINES = ('eval "$(.venv/bin/headway sandbox env --demo)"', "cd .headway/demo/checkout", "headway status -e sandbox")
 """What a person types first; the page has the same."""
@@ -84,39 +86,37 @@ def main(arguments: Sequence[str]) -> int:
     unknown = sorted(set(given.releases) - set(WANTED))
     if unknown:
         parser.error(f"the classifier has no release {', '.join(unknown)}; choose from {', '.join(WANTED)}")
-    checkout = Path(__file__).resolve().parents[2]  # not the workspace, whose sandbox/ is a link
-    layout = layout_of(checkout)
+    layout = layout_of(CHECKOUT)
     stop_on_signals()
     try:
         with alone(layout):
             try:
                 forget(layout)
                 command_records.record(layout, os.getpid())
-                trials = ReleaseTrials.of(checkout, layout, given.speed)
+                trials = ReleaseTrials.of(CHECKOUT, layout, given.speed)
                 return keep_traffic(trials) if given.traffic_only else demonstrate(trials, tuple(given.releases) or STORY)
             except KeyboardInterrupt:
-                _say("Interrupted: stopping everything that was started")
+                say("Interrupted: stopping everything that was started")
                 stop(layout)
                 return INTERRUPTED
-    except UserError as error:
-        return _refused(error)
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        remedy = "Put that right (free some space, or correct the permissions) and run the command again."
-        return _refused(
-            UserError(f"{where}{error.strerror or error}.", "The demonstration has stopped; `make demo-down` ends what runs.", remedy)
-        )
+    except (UserError, OSError) as error:
+        return refused(error)
 
 
 def alone(layout: Layout, timeout_seconds: float = 0.0) -> AbstractContextManager[None]:
     """Hold the workspace of the demonstration, which two would wreck for each other. Raises UserError (BUSY) after
     `timeout_seconds`."""
     return exclusive(
-        layout.state.parent / "demo.lock", what="plays the demonstration of this checkout", waiting=_say, timeout=timeout_seconds
+        layout.state.parent / "demo.lock", what="plays the demonstration of this checkout", waiting=say, timeout=timeout_seconds
     )
 
 
-def _refused(error: UserError) -> int:
+def refused(error: UserError | OSError) -> int:
+    """Say why a demonstration ends here; its exit code."""
+    if isinstance(error, OSError):
+        where = f"{error.filename}: " if error.filename else ""
+        remedy = "Put that right (free some space, or correct the permissions) and run the command again."
+        error = UserError(f"{where}{error.strerror or error}.", "The demonstration has stopped; `make demo-down` ends what runs.", remedy)
     sys.stderr.write(f"error: {error}\n")
     return int(error.exit)
 
@@ -141,7 +141,7 @@ def stop_on_signals() -> None:
 def demonstrate(trials: ReleaseTrials, story: Sequence[str]) -> int:
     """Play the story; 0 when every release ended as it should."""
     began = time.monotonic()
-    _say("Starting the demonstration: two tenants, served by Triton behind Envoy and measured by Prometheus")
+    say("Starting the demonstration: two tenants, served by Triton behind Envoy and measured by Prometheus")
     if not trials.up():
         return 1
     loads = trials.loads()
@@ -156,22 +156,22 @@ def demonstrate(trials: ReleaseTrials, story: Sequence[str]) -> int:
 
 def keep_traffic(trials: ReleaseTrials) -> int:
     """Bring the tenants up with their load in a process that stays, and say where to go on."""
-    _say("Starting two tenants, served by Triton behind Envoy and measured by Prometheus")
+    say("Starting two tenants, served by Triton behind Envoy and measured by Prometheus")
     workspace.lay_out_model(trials.layout.project, trials.artifacts)
     if not trials.up():
         return 1
     load_process.start(trials.layout, Silent())
     trials.measured()
     rates = ", ".join(f"{rate:g} requests a second to {model}" for model, rate in RATES.items())
-    _say(f"Users ask without a break: {rates}. Release something yourself, as {PAGE} says:")
+    say(f"Users ask without a break: {rates}. Release something yourself, as {PAGE} says:")
     for line in FIRST_LINES:
         _print("    ", line)
-    _line("`make demo-down` ends everything.")
+    say_line("`make demo-down` ends everything.")
     return 0
 
 
 def _release(trials: ReleaseTrials, loads: SteadyLoad, name: str) -> TrialResult:
-    _say(f"Releasing {name} of {CHAIN}, which should be {WANTED[name]}. The minutes of a rollout pass {trials.speed:g} times as fast")
+    say(f"Releasing {name} of {CHAIN}, which should be {WANTED[name]}. The minutes of a rollout pass {trials.speed:g} times as fast")
     return trials.release(name, loads.tallies["classifier"])
 
 
@@ -179,25 +179,25 @@ def _summary(
     trials: ReleaseTrials, loads: SteadyLoad, ended: Sequence[TrialResult], reports: Sequence[Path | None], seconds: float
 ) -> None:
     good = sum(WANTED[each.release].met(each) for each in ended)
-    _say(
-        f"{good} of {len(ended)} releases ended as they should, in {_minutes(seconds)} from an empty start; "
+    say(
+        f"{good} of {len(ended)} releases ended as they should, in {minutes(seconds)} from an empty start; "
         f"the rollout clock ran {trials.speed:g} times as fast"
     )
     for each, report in zip(ended, reports, strict=True):
         met = "as it should" if WANTED[each.release].met(each) else f"NOT as it should ({WANTED[each.release]})"
         where = f" at {_place(each.where)}" if each.outcome == "rolled back" else ""
-        _line(f"{each.release}: {each.outcome}{where} after {_minutes(each.seconds)}, {met}")
-        _line(f"  {each.verdict}")
+        say_line(f"{each.release}: {each.outcome}{where} after {minutes(each.seconds)}, {met}")
+        say_line(f"  {each.verdict}")
         if each.outcome == "rolled back":
-            _line(f"  requests of users that it answered: {each.users}")
+            say_line(f"  requests of users that it answered: {each.users}")
         if report is not None:
-            _line(f"  report: {report}")
+            say_line(f"  report: {report}")
     for model, tally in sorted(loads.tallies.items()):
         sent, lost = tally.statuses.total(), len(tally.lost)
-        _line(f"{model}: {sent} requests of users, {lost} lost, p99 {tally.quantile(0.99) * 1000:.0f} ms")
-    _line(f"The control plane, Prometheus, the proxies and the pods use {trials.memory() / 2**30:.1f} GiB of memory.")
-    _line("Everything still runs, so that you can look at it (docs/guide/traffic.md). Stop it with `make demo-down`.")
-    _line(f"Release something yourself: {PAGE}.")
+        say_line(f"{model}: {sent} requests of users, {lost} lost, p99 {tally.quantile(0.99) * 1000:.0f} ms")
+    say_line(f"The control plane, Prometheus, the proxies and the pods use {trials.memory() / 2**30:.1f} GiB of memory.")
+    say_line("Everything still runs, so that you can look at it (docs/guide/traffic.md). Stop it with `make demo-down`.")
+    say_line(f"Release something yourself: {PAGE}.")
 
 
 def _place(where: str) -> str:
@@ -206,7 +206,7 @@ def _place(where: str) -> str:
     return "the mirror stage, on copies of requests" if where.startswith("mirror") else where
 
 
-def _minutes(seconds: float) -> str:
+def minutes(seconds: float) -> str:
     return f"{int(seconds) // 60} min {int(seconds) % 60} s"
 
 
@@ -217,11 +217,11 @@ def forget(layout: Layout) -> None:
         shutil.rmtree(layout.state)
 
 
-def _say(text: str) -> None:
+def say(text: str) -> None:
     _print("\n== ", text)
 
 
-def _line(text: str) -> None:
+def say_line(text: str) -> None:
     _print("   ", text)
 
 

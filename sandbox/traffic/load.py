@@ -122,6 +122,15 @@ def quantile(latencies: Iterable[float], share: float) -> float:
     return found[min(len(found) - 1, int(share * len(found)))] if found else float("nan")
 
 
+class Sender(Protocol):
+    """Whoever asks a server, and times it."""
+
+    @property
+    def now(self) -> float: ...
+
+    async def send(self, request: LoadRequest, due: float) -> LoadAnswer: ...
+
+
 class LoadClient:
     """Keeps connections to one server on 127.0.0.1."""
 
@@ -179,7 +188,7 @@ def arrivals(rate: float, seconds: float, seed: int) -> Iterator[float]:
         yield moment
 
 
-async def run(client: LoadClient, requests: Sequence[LoadRequest], rate: float, seconds: float, seed: int, results: AnswerListener) -> None:
+async def run(client: Sender, requests: Sequence[LoadRequest], rate: float, seconds: float, seed: int, results: AnswerListener) -> None:
     """Send `requests` in turn at `rate` a second for `seconds`; `results` hears of every answer as it comes."""
     began, going = client.now, set[asyncio.Task[None]]()
 

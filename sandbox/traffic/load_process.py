@@ -19,9 +19,8 @@ from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress
-from sandbox.traffic import profile, servers
+from sandbox.traffic import servers
 from sandbox.traffic.load import LoadTally
-from sandbox.traffic.programs import programs
 from sandbox.traffic.steady_load import RATES, TOKEN_SECONDS, SteadyLoad
 
 NAME = "load"
@@ -105,7 +104,7 @@ def serve(loads: SteadyLoad, port: int) -> None:
 def main(path: Path) -> None:
     settings = json.loads(path.read_text())
     layout = Layout(project=Path(settings["project"]), state=Path(settings["state"]), cache=Path(settings["cache"]))
-    artifacts = profile.build(programs(layout.project), servers.folder(layout) / "artifacts")
+    artifacts = servers.artifacts(layout)
     loads = SteadyLoad(
         layout, artifacts, rates={**RATES, **settings.get("rates", {})}, token_seconds=settings.get("token_seconds", TOKEN_SECONDS)
     )

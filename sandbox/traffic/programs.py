@@ -1,4 +1,4 @@
-"""Where the programs of the traffic environment lie (`.venv-traffic`), and what each needs to start. Starts nothing.
+"""Where the programs of the traffic environments lie (`.venv-traffic`, and `.venv-llm` where it is), and what each needs to start. Starts nothing.
 
 Triton's model processes embed Python: the stub that fits the interpreter loads `libpython3.X.so.1.0`, which no wheel
 brings. They find numpy through the first `python3` on PATH, not through PYTHONPATH, so the environment's own folder
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from headway.problem import UserError
 
-FOLDER = ".venv-traffic"
+FOLDER, LANGUAGE_FOLDER = ".venv-traffic", ".venv-llm"
 _SYSTEM_LIBRARIES = tuple(
     Path(folder)
     for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib", "/lib64")
@@ -31,6 +31,18 @@ class Programs:
     envoy: Path
     libraries: tuple[Path, ...]
     """Folders of shared libraries that Triton needs."""
+    vllm: Path | None = None
+    """The Python that runs vLLM and trains its models; None where that environment is not installed."""
+
+    def vllm_python(self) -> Path:
+        """UserError where there is none."""
+        if self.vllm is None:
+            raise UserError(
+                f"{LANGUAGE_FOLDER} does not exist or is not complete.",
+                "Without vLLM no language model can be trained or served.",
+                "Install it: `make .venv-llm/.ready` (6 GB; `make clean-llm` removes it).",
+            )
+        return self.vllm
 
     def server_environment(self) -> dict[str, str]:
         """Environment of a Triton process and of what it starts."""
@@ -89,6 +101,9 @@ def programs(project: Path, system: Iterable[Path] = _SYSTEM_LIBRARIES) -> Progr
         backend=(*sorted(p for p in (triton / "backends" / "python").iterdir() if p.suffix in {".py", ".so"}), stub),
         envoy=envoy,
         libraries=(own, _libpython(root, version, system)),
+        vllm=language
+        if (language := project / LANGUAGE_FOLDER / "bin" / "python3").exists() and (project / LANGUAGE_FOLDER / ".ready").exists()
+        else None,
     )
 
 

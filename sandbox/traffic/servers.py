@@ -19,12 +19,12 @@ from sandbox.cloud import objectstore
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
-from sandbox.progress import Progress
+from sandbox.progress import Progress, Silent
 from sandbox.traffic import admission, profile
 from sandbox.traffic.kube import Gone, Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.mesh.listeners import MESH_PORTS
-from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
+from sandbox.traffic.profile import LANGUAGE, ModelArtifacts, ServedModel
 from sandbox.traffic.programs import Programs, programs
 
 NODE_AGENT, MESH = "node-agent", "mesh"
@@ -41,7 +41,8 @@ _MARKING_SECONDS = 60.0
 class TrafficOptions:
     """What tests choose otherwise."""
 
-    served: tuple[ServedModel, ...] = SERVED
+    served: tuple[ServedModel, ...] | None = None
+    """None for what the checkout's tenants have of the profile."""
     first_backoff_seconds: float = 10.0
 
 
@@ -77,7 +78,7 @@ def start(layout: Layout, progress: Progress, options: TrafficOptions | None = N
     """
     chosen, supervisor = options or TrafficOptions(), Supervisor(layout)
     start_node_agent(layout, progress, chosen, supervisor)
-    mark(layout, chosen.served, progress)
+    mark(layout, chosen.served or profile.served_in(layout.project), progress)
     start_mesh(layout, progress, supervisor)
     return addresses(supervisor)
 
@@ -86,9 +87,14 @@ def folder(layout: Layout) -> Path:
     return layout.state / "traffic"
 
 
-def artifacts(layout: Layout, found: Programs | None = None) -> ModelArtifacts:
-    """The models of the profile, written if need be. UserError without the traffic environment."""
-    return profile.build(found or programs(layout.project), folder(layout) / "artifacts")
+def artifacts(
+    layout: Layout, found: Programs | None = None, progress: Progress | None = None, served: tuple[ServedModel, ...] | None = None
+) -> ModelArtifacts:
+    """The models of the profile, written or trained if need be. UserError without the environment that does it."""
+    there = found or programs(layout.project)
+    if LANGUAGE in (served or profile.served_in(layout.project)):
+        return profile.train(there, layout.project, layout.cache, progress or Silent())
+    return profile.build(there, folder(layout) / "artifacts")
 
 
 def scrape(layout: Layout, found: TrafficAddresses) -> None:
@@ -113,7 +119,7 @@ def start_node_agent(layout: Layout, progress: Progress, options: TrafficOptions
     found = programs(layout.project)
     objectstore.ensure_running(layout, progress)
     endpoint = objectstore.endpoint(layout, supervisor)
-    profile.upload(artifacts(layout, found), objectstore.client("s3", "us-east-1", endpoint))
+    profile.upload(artifacts(layout, found, progress, options.served), objectstore.client("s3", "us-east-1", endpoint))
     port = supervisor.port(NODE_AGENT)
     supervisor.ensure(
         python_process(

@@ -7,19 +7,22 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import yaml
 
+from components.model_service.vllm import COMPLETIONS
 from headway.wire import RELEASE_HEADER
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.traffic import profile, servers
 from sandbox.traffic.load import LoadClient, LoadRequest, LoadTally, run
 from sandbox.traffic.mesh.tokens import TokenIssuers
-from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
+from sandbox.traffic.profile import LANGUAGE, ModelArtifacts, ServedModel
+from sandbox.traffic.token_stream import StreamClient, StreamTally
 
-RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0}
-"""Requests a second of each model's steady load: golden requests in turn, one caller."""
+RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0, "sorter": 1.0}
+"""Requests a second of each model's steady load: golden requests in turn, one caller; of the language model as streams."""
 TOKEN_SECONDS = 24 * 3600.0
 _LOAD_SECONDS = 24 * 3600.0
 _END_SECONDS = 20.0
@@ -33,9 +36,12 @@ class SteadyLoad:
     artifacts: ModelArtifacts
     rates: Mapping[str, float] = field(default_factory=lambda: RATES)
     token_seconds: float = TOKEN_SECONDS
-    tallies: Mapping[str, LoadTally] = field(default_factory=lambda: {each.model: LoadTally(RELEASE_HEADER) for each in SERVED})
+    tallies: Mapping[str, LoadTally] = field(init=False)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
+
+    def __post_init__(self) -> None:
+        self.tallies = {each.model: (StreamTally if each == LANGUAGE else LoadTally)(RELEASE_HEADER) for each in self.artifacts.served}
 
     def start(self) -> None:
         self._thread = threading.Thread(target=lambda: asyncio.run(self._run()), daemon=True)
@@ -51,7 +57,7 @@ class SteadyLoad:
         tasks = [
             asyncio.create_task(
                 run(
-                    LoadClient(port),
+                    StreamClient(port) if each == LANGUAGE else LoadClient(port),
                     requests(self.layout, self.artifacts, each, self.token_seconds),
                     self.rates[each.model],
                     _LOAD_SECONDS,
@@ -59,7 +65,7 @@ class SteadyLoad:
                     self.tallies[each.model],
                 )
             )
-            for seed, each in enumerate(SERVED)
+            for seed, each in enumerate(self.artifacts.served)
         ]
         while not self._stopped.is_set():
             await asyncio.sleep(0.2)
@@ -77,5 +83,8 @@ def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel, tok
     gateway = yaml.safe_load((layout.project / "stacks" / "Pulumi.sandbox-platform.yaml").read_text())["config"]["headway:gateway"]
     host = f"{served.model}.{served.tenant}.{gateway['hosts'][0]}"
     headers = {"host": host, "content-type": "application/json", "authorization": f"Bearer {token}"}
-    path = f"/v2/models/{served.model}/versions/1/infer"
-    return [LoadRequest(path=path, body=json.dumps(each["request"]).encode(), headers=headers) for each in artifacts.golden(served.model)]
+    path, more = f"/v2/models/{served.model}/versions/1/infer", dict[str, Any]()
+    if served == LANGUAGE:
+        path, more = COMPLETIONS, {"model": served.model, "stream": True}
+    golden = artifacts.golden(served.model)
+    return [LoadRequest(path=path, body=json.dumps({**each["request"], **more}).encode(), headers=headers) for each in golden]

@@ -32,7 +32,7 @@ def make(checkout: Path, place: Path, artifacts: ModelArtifacts) -> Path:
     profile.write_contracts(place / "tenants", artifacts)
     for tenant in tenants_of(ENVIRONMENT, place / "stacks"):
         (place / "stacks" / stack_file(ENVIRONMENT, tenant)).unlink()
-    for tenant in sorted({each.tenant for each in profile.SERVED}):
+    for tenant in sorted({each.tenant for each in artifacts.served}):
         stack = place / "stacks" / stack_file(ENVIRONMENT, tenant)
         stack.write_text(f"# What this stack deploys stands in tenants/{tenant}/.\nconfig: {{}}\n")
     return place

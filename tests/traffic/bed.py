@@ -127,12 +127,12 @@ def tenant(name: str) -> Tenant:
     return Tenant.model_validate(yaml.safe_load((profile.CONTRACTS / name / "tenant.yaml").read_text()))
 
 
-def lay(state: Path, progress: Progress) -> Bed:
-    """Start the control plane with nodes, CRDs, namespaces and tenants; nothing serves yet."""
+def lay(state: Path, progress: Progress, served: tuple[ServedModel, ...] = profile.SERVED) -> Bed:
+    """Start the control plane with nodes, CRDs, namespaces and the tenants of `served`; nothing serves yet."""
     layout = Layout(project=PROJECT, state=state, cache=Layout.of(PROJECT).cache)
     toolchain = ensure_toolchain(layout, progress)
     SandboxCluster(layout).start(progress)
-    bed = Bed(layout=layout, artifacts=servers.artifacts(layout), progress=progress)
+    bed = Bed(layout=layout, artifacts=servers.artifacts(layout, served=served), progress=progress)
     kube = bed.kube
     for body in crds.read(toolchain.crds("istio")):
         kube.apply(
@@ -149,8 +149,8 @@ def lay(state: Path, progress: Progress) -> Bed:
     for name in ("istio-ingress", "istio-system", "monitoring"):
         bed.apply([{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}])
     bed.apply(each.body for each in mesh_manifests(hosts=(HOST,), certificate=None, region=SURROUNDINGS.region))
-    for name in sorted({each.tenant for each in profile.SERVED}):
-        models = tuple(bed.model(each) for each in profile.SERVED if each.tenant == name)
+    for name in sorted({each.tenant for each in served}):
+        models = tuple(bed.model(each) for each in served if each.tenant == name)
         plan = TenantPlan(tenant=tenant(name), models=models, pools=(POOL,), surroundings=SURROUNDINGS)
         bed.apply(each.body for each in plan.manifests())
     return bed
@@ -171,11 +171,11 @@ def _served(kube: Kube, versions: Iterable[str]) -> None:
         eventually(there, within=60)
 
 
-def running(state: Path, progress: Progress) -> Iterator[Bed]:
+def running(state: Path, progress: Progress, served: tuple[ServedModel, ...] = profile.SERVED) -> Iterator[Bed]:
     """A bed, and everything stopped afterwards."""
     bed = None
     try:
-        bed = lay(state, progress)
+        bed = lay(state, progress, served)
         yield bed
     finally:
         if bed is not None:

@@ -85,7 +85,7 @@ def filters(requests: str, tokens: str, proxies: int, *, answer: float) -> list[
     ]
 
 
-def configuration(port: int, filters: Sequence[Mapping[str, Any]], model: int, limiter: int) -> dict[str, Any]:
+def configuration(port: int, filters: Sequence[Mapping[str, Any]], model: tuple[str, int], limiter: int) -> dict[str, Any]:
     router = {"name": patches.ROUTER, "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}
     routes = [{"match": {"prefix": "/"}, "route": {"cluster": "model", "timeout": "0s"}}]
     hosts = [{"name": each, "domains": [each], "routes": routes} for each in (HOST, SECOND, OTHERS_HOST, UNKNOWN)]
@@ -101,7 +101,7 @@ def configuration(port: int, filters: Sequence[Mapping[str, Any]], model: int, l
         "filter_chains": [{"filters": [{"name": patches.MANAGER, "typed_config": typed}]}],
     }
     reached = [
-        clusters.inbound("model", ("127.0.0.1", model), {}, grpc=False),
+        clusters.inbound("model", model, {}, grpc=False),
         clusters.inbound(CLUSTER, ("127.0.0.1", limiter), {}, grpc=True),
     ]
     return {"static_resources": {"listeners": [listener], "clusters": reached}}

@@ -126,7 +126,9 @@ def proxy(tmp_path_factory: pytest.TempPathFactory, limiter: tuple[Limiter, int]
     """Envoy between a tenant that may ask 50 times a second and generate 20 tokens a second, and one with no quota of tokens."""
     port = free_port()
     with served(Model) as model:
-        config = configuration(port, filters(f"{RATE}/s", "20/s", PROXIES, answer=30), int(model.rpartition(":")[2]), limiter[1])
+        config = configuration(
+            port, filters(f"{RATE}/s", "20/s", PROXIES, answer=30), ("127.0.0.1", int(model.rpartition(":")[2])), limiter[1]
+        )
         with envoy(tmp_path_factory.mktemp("proxy"), config, port):
             yield Gateway(port=port, limiter=limiter[0])
 

@@ -7,6 +7,7 @@ through `_stop`.
 
 import asyncio
 import contextlib
+import os
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,17 +16,18 @@ from pathlib import Path
 from typing import Any
 
 from components.model_service.probing import PROVEN
-from sandbox.traffic.node import container_process, cpu, images
+from sandbox.traffic.node import container_process, cpu, cpu_vllm, images
 from sandbox.traffic.node.backoff import BackOff, ProbeSpec, Streak
 from sandbox.traffic.node.container_metrics import ContainerUsage
 from sandbox.traffic.node.container_process import PREFIX, Contained
 from sandbox.traffic.node.mounts import Mounts
-from sandbox.traffic.node.spec import ContainerSpec, PodSpec
+from sandbox.traffic.node.spec import SIDECAR, ContainerSpec, PodSpec
 from sandbox.traffic.node.status import ContainerRunning, ContainerTerminated, ContainerView, ContainerWaiting, pod_status
 from sandbox.traffic.pod_addresses import loopback, pod_ip
 from sandbox.traffic.programs import Programs
 
 RUNNER = Path(__file__).parent / "runner.py"
+OWN_ADDRESS = Path(__file__).parent / "own_address.py"
 _PROBE_STATE = "headway"
 """Folder that the probe script keeps in scratch; it belongs to one start of the container."""
 _MEMORY_SECONDS = 2.0
@@ -66,6 +68,8 @@ class ServedPod:
         self._mounts = Mounts(folders=mounts, address=loopback(self.ip))
         self._volumes = folders
         self._running: Contained | None = None
+        self._sidecars: dict[str, Contained] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self.memory_bytes = 0
         """Of the server and its model processes, as last measured."""
@@ -124,14 +128,13 @@ class ServedPod:
         needs_runner = await self._fill_volumes()
         for each in self.spec.inits:
             await self._pull(each)
-            await self._initialise(each)
+            if each.sidecar:
+                self._tasks.append(asyncio.create_task(self._accompany(each)))
+            else:
+                await self._initialise(each)
         await self._pull(self.spec.server)
         self._place_runners(needs_runner)
-        command = cpu.arguments(
-            self._command(self.spec.server.command),
-            *(self._node.programs, self._mounts.address, self._node.backends, self._prefix),
-            proven=self._mounts.text(PROVEN) if needs_runner else None,
-        )
+        command = self._server_command(needs_runner=bool(needs_runner))
         back_off = BackOff(first=self._node.first_backoff_seconds)
         while not self._stopping:
             ran = await self._serve(command)
@@ -148,6 +151,7 @@ class ServedPod:
         if self._running is not None:
             self._said("Normal", "Killing", f"Stopping container {self.spec.server.name}")
             await self._stop(self._running, grace_seconds)
+        self._end_sidecars()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def kill(self) -> None:
@@ -155,6 +159,13 @@ class ServedPod:
         self._stopping = True
         if self._running is not None:
             self._running.kill()
+        self._end_sidecars()
+
+    def _end_sidecars(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        for each in self._sidecars.values():
+            each.kill()
 
     @property
     def _prefix(self) -> str:
@@ -188,8 +199,10 @@ class ServedPod:
     # -- containers
 
     def _environment(self, container: ContainerSpec) -> dict[str, str]:
+        programs = self._node.programs
+        by_vllm = cpu_vllm.serves(self.spec.server.command)
         return {
-            **self._node.programs.server_environment(),
+            **(cpu_vllm.environment(programs.vllm, self.address, self._prefix, os.defpath) if by_vllm else programs.server_environment()),
             **self._node.environment,
             "HOME": str(self._folder),
             "TMPDIR": str(self._folder),
@@ -201,10 +214,18 @@ class ServedPod:
         own = str(self._node.programs.python) if program == "python3" else program
         return [own, *(self._mounts.text(part) for part in rest)]
 
+    def _server_command(self, *, needs_runner: bool) -> list[str]:
+        command, programs = self._command(self.spec.server.command), self._node.programs
+        if cpu_vllm.serves(command):
+            return cpu_vllm.arguments(command, programs.vllm, self.address, self.spec.gpu_memory_bytes)
+        proven = self._mounts.text(PROVEN) if needs_runner else None
+        return cpu.arguments(command, programs, self.address, self._node.backends, self._prefix, proven=proven)
+
     async def _start(self, container: ContainerSpec, command: list[str]) -> Contained:
         log = self._node.logs / self.spec.namespace / self.spec.name / f"{container.name}.log"
         record = self._node.records / f"{self.spec.key}_{container.name}.json"
-        return await Contained.start(command, self._environment(container), self._folder, log, record, f"{self._prefix}")
+        prefix = f"{PREFIX}{container.name}-{self.spec.uid[:13]}-" if container.sidecar else self._prefix
+        return await Contained.start(command, self._environment(container), self._folder, log, record, prefix)
 
     async def _pull(self, container: ContainerSpec) -> None:
         """Have the container's image; for ever, with a kubelet's back-off, where no registry has it."""
@@ -237,6 +258,22 @@ class ServedPod:
             back_off = back_off.after((ended.ended - began).total_seconds())
             if back_off.seconds:
                 await self._wait_out(container, back_off)
+            self._show(container.name, restarts=self._views[container.name].restarts + 1)
+
+    async def _accompany(self, container: ContainerSpec) -> None:
+        """Keep a sidecar running, on the pod's own address, until it is ended."""
+        back_off = BackOff(first=self._node.first_backoff_seconds)
+        python, *rest = self._command(container.command)
+        command = [python, "-I", str(OWN_ADDRESS), self.address, *rest[len(SIDECAR) - 1 :]]
+        while not self._stopping:
+            began = _now()
+            running = self._sidecars[container.name] = await self._start(container, command)
+            self._show(container.name, state=ContainerRunning(since=began), started=True, ready=True)
+            ended = self._ended(running, await running.wait(), began)
+            self._show(container.name, state=ended, last=ended, ready=False)
+            self._said("Warning", "BackOff", f"sidecar {container.name} ended: {ended.message}")
+            back_off = back_off.after((ended.ended - began).total_seconds())
+            await asyncio.sleep(back_off.seconds)
             self._show(container.name, restarts=self._views[container.name].restarts + 1)
 
     async def _wait_out(self, container: ContainerSpec, back_off: BackOff) -> None:
@@ -358,7 +395,8 @@ class ServedPod:
 
 
 def _first_view(container: ContainerSpec) -> ContainerView:
-    return ContainerView(name=container.name, image=container.image, state=ContainerWaiting(reason="PodInitializing"))
+    waiting = ContainerWaiting(reason="PodInitializing")
+    return ContainerView(name=container.name, image=container.image, state=waiting, sidecar=container.sidecar)
 
 
 def _now() -> datetime:

@@ -1,7 +1,7 @@
 """What a pod's specification asks of this node, read and judged before anything is started. Pure.
 
-The agent runs what the model services' pods need: config maps and scratch volumes, an init container, one server,
-probes by command. All else is refused by name, in one message, because a pod that half runs would look like a fault of
+The agent runs what the model services' pods need: config maps and scratch volumes, init containers, sidecars that are
+Python scripts, one server, probes by command. All else is refused by name, in one message, because a pod that half runs would look like a fault of
 the platform.
 """
 
@@ -9,10 +9,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headway.wire import GPU_MEMORY
+from sandbox.traffic.node import cpu_vllm
 from sandbox.traffic.node.backoff import ProbeSpec
 from sandbox.traffic.node.cpu import NotServedError, split
 
 _SUFFIXES = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "k": 10**3, "M": 10**6, "G": 10**9}
+SIDECAR = ("python3", "-I")
+"""How the command of a sidecar begins."""
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
 
 
@@ -29,6 +33,8 @@ class ContainerSpec:
     probes: Mapping[str, ProbeSpec]
     memory_bytes: int | None
     pre_stop_seconds: float
+    sidecar: bool = False
+    """An init container that stays until the server has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +49,7 @@ class PodSpec:
     server: ContainerSpec
     volumes: Mapping[str, str | None]
     grace_seconds: float
+    gpu_memory_bytes: int = 0
 
     @property
     def key(self) -> str:
@@ -65,6 +72,7 @@ def read(pod: Mapping[str, Any]) -> PodSpec:
         server=_container(spec["containers"][0]),
         volumes={each["name"]: (each.get("configMap") or {}).get("name") for each in spec.get("volumes") or ()},
         grace_seconds=float(spec.get("terminationGracePeriodSeconds", 30)),
+        gpu_memory_bytes=_bytes((metadata.get("annotations") or {}).get(GPU_MEMORY)) or 0,
     )
 
 
@@ -72,6 +80,8 @@ def _refused(spec: Mapping[str, Any]) -> Iterator[str]:
     containers: Sequence[Mapping[str, Any]] = spec["containers"]
     if len(containers) != 1:
         yield f"{len(containers)} containers: one is run"
+    elif cpu_vllm.serves(command := containers[0].get("command") or ()):
+        yield from cpu_vllm.refused(command)
     else:
         try:
             split(containers[0].get("command") or ())
@@ -82,8 +92,11 @@ def _refused(spec: Mapping[str, Any]) -> Iterator[str]:
         if kinds not in (["configMap"], ["emptyDir"]):
             yield f"volume {volume['name']} is of kind {', '.join(kinds)}: configMap and emptyDir are provided"
     for each in spec.get("initContainers") or ():
-        if each.get("restartPolicy") == "Always":
-            yield f"init container {each['name']} is a sidecar: none is run"
+        if each.get("restartPolicy") == "Always" and tuple(each.get("command") or ())[:2] != SIDECAR:
+            yield f"init container {each['name']} is a sidecar: only scripts by {' '.join(SIDECAR)} are run"
+    for each in (e for e in spec.get("initContainers") or () if e.get("restartPolicy") == "Always"):
+        for unknown in sorted({*_PROBES, "lifecycle"} & set(each)):
+            yield f"{unknown} of sidecar {each['name']}: not done"
     for each in containers:
         for kind in _PROBES:
             if kind in each and "exec" not in each[kind]:
@@ -103,6 +116,7 @@ def _container(given: Mapping[str, Any]) -> ContainerSpec:
         probes={kind: _probe(given[kind]) for kind in _PROBES if kind in given},
         memory_bytes=_bytes((given.get("resources") or {}).get("limits", {}).get("memory")),
         pre_stop_seconds=float(((given.get("lifecycle") or {}).get("preStop") or {}).get("sleep", {}).get("seconds", 0)),
+        sidecar=given.get("restartPolicy") == "Always",
     )
 
 

@@ -68,6 +68,7 @@ class ContainerView:
     restarts: int = 0
     started: bool = False
     ready: bool = False
+    sidecar: bool = False
 
     def view(self) -> dict[str, Any]:
         return {
@@ -83,7 +84,8 @@ class ContainerView:
 
     @property
     def done(self) -> bool:
-        return isinstance(self.state, ContainerTerminated) and self.state.exit_code == 0
+        """Of an init container: whether the next one may begin."""
+        return (self.sidecar and self.started) or (isinstance(self.state, ContainerTerminated) and self.state.exit_code == 0)
 
 
 def pod_status(

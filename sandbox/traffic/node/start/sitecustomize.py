@@ -1,0 +1,16 @@
+"""Runs at the start of every Python process of a vLLM pod, which its agent puts on PYTHONPATH: names shared memory after the pod.
+
+vLLM's processes speak by it, and who is killed leaves it behind; the shim removes what begins with the pod's prefix. In a pod /dev/shm is
+the pod's own, and goes with it.
+"""
+
+import os
+import secrets
+from multiprocessing import shared_memory
+
+
+def _named() -> str:
+    return f"/{os.environ['HEADWAY_SHM_PREFIX']}{secrets.token_hex(4)}"
+
+
+shared_memory._make_filename = _named  # pyright: ignore[reportAttributeAccessIssue]

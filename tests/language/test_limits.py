@@ -1,0 +1,71 @@
+"""Tokens of a real engine, counted by the gateway's own script and limited by Envoy's rate limit service for their tenant alone."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from http.client import HTTPConnection
+from typing import Any
+
+import pytest
+
+from components.model_service.vllm import PORT
+from sandbox.traffic.profile import LANGUAGE
+from tests.cluster.conftest import eventually
+from tests.language.sorter import CHAT, COMPLETIONS, RESPONSES, Sorter, question
+from tests.traffic.limited_gateway import HOST, OTHERS_HOST, LimitedGateway
+from tests.traffic.rate_limiter import WINDOW, Limiter, awaiting_a_minute_with, limiting_proxies
+
+TOKENS = 2
+"""A second, of the first tenant: less than one answer in a minute."""
+ASKED = WINDOW * TOKENS + 8
+WORDS = "wheel nut bolt"
+
+pytestmark = pytest.mark.needs("ratelimit")
+
+
+@pytest.fixture(scope="module")
+def limiter(sorter: Sorter, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Limiter]:
+    with limiting_proxies(tmp_path_factory.mktemp("limiter"), (sorter.address, PORT), "50/s", f"{TOKENS}/s") as found:
+        yield found
+
+
+@pytest.fixture
+def limiting(limiter: Limiter) -> Limiter:
+    assert limiter.told("FLUSHALL") == "+OK"
+    awaiting_a_minute_with(30)
+    return limiter
+
+
+def status(proxy: LimitedGateway, path: str, host: str = HOST, *, leaves: bool = False, **body: Any) -> int:
+    """Of one answer, which is read to its end unless its caller `leaves` at its first event."""
+    with closing(HTTPConnection("127.0.0.1", proxy.port, timeout=120)) as connection:
+        asked = {"model": LANGUAGE.model, "temperature": 0, "ignore_eos": True, **body}
+        connection.request("POST", path, json.dumps(asked), {"host": host, "content-type": "application/json"})
+        with connection.getresponse() as answer:
+            answer.readline() if leaves else answer.read()
+            return answer.status
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("path", "asked"),
+    [
+        (COMPLETIONS, {"prompt": question(WORDS), "max_tokens": ASKED}),
+        (CHAT, {"messages": [{"role": "user", "content": f"sort: {WORDS}"}], "max_tokens": ASKED}),
+        (RESPONSES, {"input": f"sort: {WORDS}", "max_output_tokens": ASKED}),
+    ],
+)
+def test_a_tenant_that_has_spent_its_tokens_is_refused_and_no_other(
+    limiting: Limiter, path: str, asked: dict[str, Any], stream: bool
+) -> None:
+    one, other = limiting.proxies
+    assert status(one, path, stream=stream, **asked) == 200, "an answer under way is never cut off"
+    eventually(lambda: status(other, COMPLETIONS, prompt=question(WORDS), max_tokens=1) == 429, within=20)
+    assert status(other, COMPLETIONS, OTHERS_HOST, prompt=question(WORDS), max_tokens=1) == 200
+
+
+def test_a_caller_that_leaves_is_charged_for_what_was_generated(limiting: Limiter) -> None:
+    for _ in range(WINDOW * TOKENS + 1):
+        if status(limiting.proxies[0], COMPLETIONS, leaves=True, stream=True, prompt=question(WORDS), max_tokens=512) == 429:
+            return
+    pytest.fail("nobody was refused, though each stream had one token at least")
