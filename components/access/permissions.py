@@ -13,6 +13,7 @@ from components.access.actions import actions_of, reads
 from components.access.duty import ENVIRONMENT_TAG, LAYER_TAG, MANAGED, Duty, Role
 from components.identity import NAMESPACE_TAG, Binding
 from components.permissions import Statement, finds
+from headway.contract.sampling import KEPT_DAYS, PREFIX
 from headway.wire import LEDGER_LEASES, TENANT
 
 POLICY_LIMIT, TRUST_LIMIT = 6144, 2048
@@ -311,6 +312,8 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
     ledger, tenant = duty.bucket("ledger"), duty.layer
     mine = [f"{ledger}/{tenant}/*", f"{ledger}/{LEDGER_LEASES}{tenant}/*", f"{ledger}/{LEDGER_LEASES}probe/*"]
     listed = [f"{tenant}/*", f"{LEDGER_LEASES}{tenant}/*"]
+    # Written out: a star would also stand for another tenant, one of whose models has this tenant's name.
+    samples = [f"{PREFIX}/{days}d/{tenant}/*" for days in KEPT_DAYS]
     stores = {"StringEquals": {"kms:ViaService": f"s3.{duty.region}.amazonaws.com", f"aws:ResourceTag/{ENVIRONMENT_TAG}": duty.environment}}
     return (
         # Versions: what was first written under a number is the event, whatever was deleted or written there since.
@@ -332,7 +335,14 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
         Statement(
             sid="ReadModels",
             actions=["s3:GetObject"],
-            resources=[f"{duty.bucket('artifacts')}/{tenant}/*", f"{duty.bucket('telemetry')}/samples/*/{tenant}/*"],
+            resources=[f"{duty.bucket('artifacts')}/{tenant}/*", *(f"{duty.bucket('telemetry')}/{each}" for each in samples)],
+        ),
+        # By the minute in which they were stored (`headway/environment/request_samples.py`).
+        Statement(
+            sid="FindSamples",
+            actions=["s3:ListBucket"],
+            resources=[duty.bucket("telemetry")],
+            conditions={"StringLike": {"s3:prefix": samples}},
         ),
         Statement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[duty.arn("kms", "key/*")], conditions=stores),
     )

@@ -148,6 +148,8 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (RUNNER, "s3:GetObjectVersion", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
     (RUNNER, "s3:ListBucketVersions", f"{S3}ledger-{ACCOUNT}", {"s3:prefix": "vision/defects/events/"}),
     (RUNNER, "s3:GetObject", f"{S3}artifacts-{ACCOUNT}/vision/defects/model.onnx", {}),
+    (RUNNER, "s3:GetObject", f"{S3}telemetry-{ACCOUNT}/samples/90d/vision/defects/2026/11/25/10/00/a.gz", {}),
+    (RUNNER, "s3:ListBucket", f"{S3}telemetry-{ACCOUNT}", {"s3:prefix": "samples/90d/vision/defects/2026/11/25/10/00/"}),
     # A request for an object has no prefix. Who may not list is told 403 of one that is missing, and then no state, no lease and no
     # artifact could ever be begun (pulumi/pulumi, pkg/backend/diy/meta.go; `headway/ledger/store.py`, `artifact_upload/bucket.py`).
     *((who, "s3:ListBucket", f"arn:aws:s3:::{STATE}", {}) for who in (CLUSTER, PLATFORM, VISION, RUNNER)),
@@ -255,6 +257,15 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
         {},
     ),
     ("the list of another's artifacts", VISION, "s3:ListBucket", f"{S3}artifacts-{ACCOUNT}", {"s3:prefix": "assist/"}),
+    ("another's samples", RUNNER, "s3:ListBucket", f"{S3}telemetry-{ACCOUNT}", {"s3:prefix": "samples/90d/assist/chat/2026/"}),
+    (
+        "samples of another's model that has the tenant's name",
+        RUNNER,
+        "s3:GetObject",
+        f"{S3}telemetry-{ACCOUNT}/samples/90d/assist/vision/2026/11/25/10/00/a.gz",
+        {},
+    ),
+    ("every sample's name", RUNNER, "s3:ListBucket", f"{S3}telemetry-{ACCOUNT}", {}),
     ("every artifact's name", RUNNER, "s3:ListBucket", f"{S3}artifacts-{ACCOUNT}", {}),
     ("the list of all states", VISION, "s3:ListBucket", f"arn:aws:s3:::{STATE}", {"s3:prefix": "prod/"}),
     ("secrets in another state", VISION, "kms:Decrypt", KEY, {"kms:ResourceAliases": ["alias/headway-prod-state-cluster"]}),
