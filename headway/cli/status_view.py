@@ -115,9 +115,10 @@ def _document(picture: Picture, service: ServiceView) -> dict[str, Any]:
 def _table(picture: Picture) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for column in ("service", "ready", "serves", "promises", "release"):
-        table.add_column(column, no_wrap=column in ("service", "ready"), overflow="fold")
+        table.add_column(column, no_wrap=column in ("service", "ready", "serves"), overflow="fold")
     for service in picture.services:
-        cells = (_ready(service), escape(_serves(service)), _promised(service.promises), escape(_release(picture, service)))
+        serves = escape("\n".join(_serves(service)))
+        cells = (_ready(service), serves, _promised(service.promises), escape(_release(picture, service)))
         table.add_row(escape(service.chain), *cells)
     return table
 
@@ -135,7 +136,7 @@ def _full(picture: Picture, service: ServiceView) -> RenderableType:
     rows.add_column(style="dim", no_wrap=True)
     rows.add_column(overflow="fold")
     rows.add_row("  address", ", ".join(map(escape, service.addresses)) or "[dim]none: it has no route[/dim]")
-    rows.add_row("  serves", escape(_serves(service)))
+    rows.add_row("  serves", escape(", ".join(_serves(service))))
     rows.add_row("  replicas", _replicas(service))
     rows.add_row("  promises", Group(*(_promise(each) for each in service.promises)) if service.promises else "[dim]not measured[/dim]")
     if picture.present:
@@ -177,12 +178,12 @@ def _ready(service: ServiceView) -> str:
     return f"[{'green' if service.ready else 'red'}]{ready}/{wanted}[/]"
 
 
-def _serves(service: ServiceView) -> str:
-    """`r1234 95 %, r5678 5 %`; arms that get nothing are left out while another one does."""
+def _serves(service: ServiceView) -> tuple[str, ...]:
+    """`r1234 95 %`, `r5678 5 %`; arms that get nothing are left out while another one does."""
     if service.weights is None:
-        return "no route"
-    shares = ", ".join(f"{key} {weight} %" for key, weight in service.weights.items() if weight)
-    return f"{shares}{f', copies of {service.copies} %' if service.copies else ''}"
+        return ("no route",)
+    shares = (f"{key} {weight} %" for key, weight in service.weights.items() if weight)
+    return (*shares, *([f"copies of {service.copies} %"] if service.copies else []))
 
 
 def _promised(promises: tuple[Promise, ...]) -> str:

@@ -198,11 +198,22 @@ def test_a_release_on_its_way_is_shown_with_its_weight(command: Command, world: 
     ask(scene.ledger(), OperatorRequest.FREEZE, "lunch")
     world.objects["virtualservices"] = [route({scene.stable: 95, scene.release: 5})]
     said = words(command())
-    assert f"{scene.stable} 95 %, {scene.release} 5 %" in said
+    assert f"{scene.stable} 95 %" in said and f"{scene.release} 5 %" in said
     assert f"{scene.release} held: only {scene.stable}" in said
     full = words(command("vision/defects"))
     assert f"release {scene.release} against {scene.stable}, began" in full and "status held: lunch" in full
     assert "headway release report vision/defects -e sandbox" in full
+
+
+def test_a_narrow_terminal_breaks_no_share_of_users(
+    command: Command, world: type[World], scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.begin()
+    arms = {scene.stable: 80, f"{scene.stable}-baseline": 10, scene.release: 10}
+    world.objects["virtualservices"] = [route(arms)]
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = command().output.splitlines()
+    assert [key for key, weight in arms.items() if not any(f"{key} {weight} %" in line for line in lines)] == []
 
 
 def test_who_may_not_read_nodes_is_told_the_schedulers_words(command: Command, world: type[World]) -> None:
