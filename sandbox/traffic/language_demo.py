@@ -13,7 +13,7 @@ from headway.problem import UserError
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress, Silent
-from sandbox.traffic import command_records, demo, load_process, servers, workspace
+from sandbox.traffic import command_records, demo, load_process, profile, servers, workspace
 from sandbox.traffic.demo import say, say_line
 from sandbox.traffic.kube import Kube
 from sandbox.traffic.profile import LANGUAGE
@@ -24,7 +24,7 @@ from sandbox.traffic.steady_load import RATES
 READY_SECONDS = 1500.0
 """The contract's startup budget, and the sandbox's own way there."""
 _LOOK_SECONDS = 2.0
-_HOST = f"{LANGUAGE.model}.{LANGUAGE.tenant}.models.sandbox.test"
+HOST = f"{LANGUAGE.model}.{LANGUAGE.tenant}.models.sandbox.test"
 QUESTION = '{"model": "sorter", "prompt": "sort: wheel nut bolt gear =", "max_tokens": 40, "temperature": 0, "stream": true}'
 
 
@@ -58,7 +58,7 @@ def demonstrate(layout: Layout, progress: Progress) -> int:
     began = time.monotonic()
     say("Starting one tenant, whose language model is served by vLLM behind Envoy and measured by Prometheus")
     say_line("It takes five to ten minutes on two cores, 5 GiB of memory, and some more minutes the first time, to train the model.")
-    artifacts = servers.artifacts(layout, programs(demo.CHECKOUT), progress, (LANGUAGE,))
+    artifacts = profile.train(programs(demo.CHECKOUT), demo.CHECKOUT, layout.cache, progress)
     workspace.make(demo.CHECKOUT, layout.project, artifacts)
     if headway(layout, "sandbox", "up", "--with", "traffic").wait() != 0:
         return 1
@@ -71,7 +71,7 @@ def demonstrate(layout: Layout, progress: Progress) -> int:
     for each in demo.FIRST_LINES[:1]:
         say_line(f" {each}")
     gateway = servers.addresses(Supervisor(layout)).gateway
-    say_line(f" curl -sSN http://127.0.0.1:{gateway}/v1/completions -H 'Host: {_HOST}' \\")
+    say_line(f" curl -sSN http://127.0.0.1:{gateway}/v1/completions -H 'Host: {HOST}' \\")
     say_line(f'    -H "Authorization: Bearer $(.venv/bin/headway sandbox token {LANGUAGE.tenant})" -H "Content-Type: application/json" \\')
     say_line(f"    -d '{QUESTION}'")
     say_line("`make demo-down` ends everything; `make clean-llm` removes the 6 GB of its environment.")

@@ -1,0 +1,58 @@
+"""What the demonstration of a language model waits for, and what it says where that does not come."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headway.problem import UserError
+from sandbox.layout import Layout
+from sandbox.traffic import demo, language_demo
+from sandbox.traffic.profile import LANGUAGE
+
+
+def waits(monkeypatch: pytest.MonkeyPatch, folder: Path, *looks: list[dict[str, Any]]) -> None:
+    """Wait while the API server answers these statuses of pods in turn, the last one for ever."""
+    answers = list(looks)
+
+    class Cluster:
+        def __init__(self, _: Path) -> None: ...
+
+        def get(self, _: str) -> dict[str, Any]:
+            found = answers.pop(0) if len(answers) > 1 else answers[0]
+            return {"items": [{"status": status} for status in found]}
+
+    monkeypatch.setattr(language_demo, "Kube", Cluster)
+    monkeypatch.setattr(language_demo, "READY_SECONDS", 0.3)
+    monkeypatch.setattr(language_demo.time, "sleep", lambda _: None)
+    language_demo.await_ready(Layout(project=folder, state=folder, cache=folder))
+
+
+def ready(value: str) -> dict[str, Any]:
+    return {"conditions": [{"type": "Ready", "status": value}]}
+
+
+def test_it_waits_until_every_pod_is_ready(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    waits(monkeypatch, tmp_path, [], [ready("False")], [ready("True")])
+
+
+def test_a_pod_that_the_node_refuses_ends_the_wait_with_its_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="--tensor-parallel-size=2 is not run"):
+        waits(monkeypatch, tmp_path, [{"reason": "NotServed", "message": "--tensor-parallel-size=2 is not run on a CPU"}])
+
+
+def test_one_that_does_not_come_says_where_its_log_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(UserError) as late:
+        waits(monkeypatch, tmp_path, [ready("False")])
+    assert f"logs/pods/{LANGUAGE.tenant}" in late.value.remedy
+
+
+def test_it_asks_the_host_that_the_gateway_of_the_sandbox_has() -> None:
+    gateway = yaml.safe_load((demo.CHECKOUT / "stacks" / "Pulumi.sandbox-platform.yaml").read_text())["config"]["headway:gateway"]
+    assert f"{LANGUAGE.model}.{LANGUAGE.tenant}.{gateway['hosts'][0]}" == language_demo.HOST
+
+
+def test_it_takes_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert language_demo.main(["errors"]) == 2
+    assert "usage: make demo-llm" in capsys.readouterr().err
