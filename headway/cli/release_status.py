@@ -73,6 +73,8 @@ def show(chain: str, rows: Iterator[StatusRow], rollout: RolloutState | None, fi
     if rollout and rollout.decision and figures.where:
         ticks = f"{figures.ticks} tick{'s' if figures.ticks != 1 else ''}"
         console.print(f"  [dim]measured {escape(messages.at_which(figures.where))}, over {ticks} of evidence[/dim]")
+        if figures.remark:
+            console.print(f"  [dim]{figures.remark}[/dim]")
         console.print(Padding(signal_table(rollout.decision["signals"], figures), (0, 0, 0, 2)))
 
 

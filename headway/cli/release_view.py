@@ -206,7 +206,9 @@ def panel(
     lines: list[RenderableType] = [head, Text(messages.verdict(rollout), style=f"bold {colour}"), Text()]
     if rollout.decision:
         cells = BAR_CELLS if columns >= WIDE_COLUMNS else 0
-        lines += [signal_table(rollout.decision.get("signals", {}), figures or ReleaseFigures(), cells), Text()]
+        lines.append(signal_table(rollout.decision.get("signals", {}), figures or ReleaseFigures(), cells))
+        lines += [Text(figures.remark, style="dim")] if figures and figures.remark else []
+        lines.append(Text())
     for line in said:
         lines.append(Text.from_markup(f"[dim]{line.first.time[11:19]}Z[/dim] {escape(str(line))}"))
     return Panel(Group(*lines), title=f"{chain} · {rollout.status}", title_align="left", border_style=colour)

@@ -21,7 +21,7 @@ from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.rollout_state import RolloutState, fold
 from headway.release.report import page, summary
-from headway.release.report.measured import figures_of, nearest
+from headway.release.report.measured import ArmSums, ReleaseFigures, figures_of, nearest
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import BAD, CHAIN, Scene
 
@@ -67,6 +67,15 @@ def test_the_picture_shows_both_versions_figures_and_their_limit(ended: tuple[Sc
     text = drawn(release_view.panel(CHAIN, rollout, lines(events[-3:]), figures_of(events)))
     (row,) = [line for line in text.splitlines() if "latency p99" in line]
     assert re.search(r"fail +>500 ms 45\d ms 50\d ms 11\d,\d{3} ", row)
+
+
+def test_figures_of_a_bake_are_said_to_be_of_unlike_loads(ended: tuple[Scene, RolloutState], capsys: pytest.CaptureFixture[str]) -> None:
+    _, rollout = ended
+    held_back = ReleaseFigures(key=("baking", 0), where="95%", stable=ArmSums(requests=10.0))
+    said = "The stable version then had few requests and so less load, for which the gate allows."
+    release_status.show(CHAIN, iter(()), rollout, held_back)
+    assert said in " ".join(capsys.readouterr().out.split())
+    assert said in " ".join(drawn(release_view.panel(CHAIN, rollout, (), held_back)).replace("│", " ").split())
 
 
 def test_a_log_names_the_figures_nearest_to_failing(
