@@ -14,7 +14,7 @@ from components.access.duty import ENVIRONMENT_TAG, LAYER_TAG, MANAGED, Duty, Ro
 from components.identity import NAMESPACE_TAG, Binding
 from components.permissions import Statement, finds
 from headway.contract.sampling import KEPT_DAYS, PREFIX
-from headway.wire import LEDGER_LEASES, TENANT
+from headway.wire import LEDGER_LEASES, LEDGER_VERIFICATIONS, TENANT
 
 POLICY_LIMIT, TRUST_LIMIT = 6144, 2048
 """Characters of a managed policy and of a trust policy, white space not counted (IAM user guide, "IAM and AWS STS quotas")."""
@@ -103,7 +103,7 @@ def documents(duty: Duty) -> Mapping[str, tuple[Statement, ...]]:
                 "state": (*_state(duty), *looks),
             }
         case Role.DEPLOYER, "platform":
-            return {"layer": (*deploys, *_pushes(duty)), "state": (*_state(duty), *looks)}
+            return {"layer": (*deploys, *_pushes(duty)), "verify": _verifies(duty), "state": (*_state(duty), *looks)}
         case Role.DEPLOYER, _:
             return {"layer": deploys, "releases": (*_releases(duty), *_uploads(duty)), "state": (*_state(duty), *looks)}
         case Role.RUNNER, _:
@@ -134,6 +134,24 @@ def _pushes(duty: Duty) -> tuple[Statement, ...]:
     region = {"StringEquals": {"aws:RequestedRegion": duty.region}}
     login = Statement(sid="Login", actions=["ecr:GetAuthorizationToken"], resources=["*"], conditions=region, reason="It knows no resource")
     return login, Statement(sid="Push", actions=sorted(_PUSH), resources=[duty.arn("ecr", f"repository/{duty.cluster}/*")])
+
+
+def _verifies(duty: Duty) -> tuple[Statement, ...]:
+    """`headway verify`, which needs an administrator of the cluster: it reads what releases left and keeps what it saw."""
+    ledger = duty.bucket("ledger")
+    return (
+        Statement(sid="ReadLedger", actions=["s3:GetObject", "s3:GetObjectVersion"], resources=[f"{ledger}/*"]),
+        Statement(sid="FindLedger", actions=["s3:ListBucket", "s3:ListBucketVersions"], resources=[ledger]),
+        Statement(sid="AskWitness", actions=["ssm:GetParameter"], resources=[f"{duty.witness}/*"]),
+        Statement(sid="KeepSeen", actions=["s3:PutObject"], resources=[f"{ledger}/{LEDGER_VERIFICATIONS}{duty.environment}/*"]),
+        _uses_key(duty),
+    )
+
+
+def _uses_key(duty: Duty) -> Statement:
+    """Of what the environment's buckets hold."""
+    stores = {"StringEquals": {"kms:ViaService": f"s3.{duty.region}.amazonaws.com", f"aws:ResourceTag/{ENVIRONMENT_TAG}": duty.environment}}
+    return Statement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[duty.arn("kms", "key/*")], conditions=stores)
 
 
 def _grouped(duty: Duty, actions: frozenset[str]) -> Iterator[Statement]:
@@ -314,7 +332,6 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
     listed = [f"{tenant}/*", f"{LEDGER_LEASES}{tenant}/*"]
     # Written out: a star would also stand for another tenant, one of whose models has this tenant's name.
     samples = [f"{PREFIX}/{days}d/{tenant}/*" for days in KEPT_DAYS]
-    stores = {"StringEquals": {"kms:ViaService": f"s3.{duty.region}.amazonaws.com", f"aws:ResourceTag/{ENVIRONMENT_TAG}": duty.environment}}
     return (
         # Versions: what was first written under a number is the event, whatever was deleted or written there since.
         Statement(sid="Ledger", actions=["s3:GetObject", "s3:GetObjectVersion", "s3:PutObject"], resources=mine),
@@ -344,7 +361,7 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
             resources=[duty.bucket("telemetry")],
             conditions={"StringLike": {"s3:prefix": samples}},
         ),
-        Statement(sid="UseKey", actions=["kms:Decrypt", "kms:GenerateDataKey"], resources=[duty.arn("kms", "key/*")], conditions=stores),
+        _uses_key(duty),
     )
 
 

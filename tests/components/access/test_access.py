@@ -120,6 +120,12 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (PLATFORM, "ecr:PutImage", f"arn:aws:ecr:us-west-2:{ACCOUNT}:repository/headway-prod/headway", {}),
     (PLATFORM, "iam:PutRolePolicy", f"{ROLES}headway-prod-keda-keda-operator", dict(BOUNDARY)),
     (PLATFORM, "ssm:PutParameter", f"arn:aws:ssm:us-west-2:{ACCOUNT}:parameter/headway/prod/layers/platform", {}),
+    # `headway verify`, which an administrator of the cluster runs.
+    (PLATFORM, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/verifications/prod/2026-11-28.json", {}),
+    (PLATFORM, "s3:GetObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    (PLATFORM, "s3:ListBucket", f"{S3}ledger-{ACCOUNT}", {}),
+    (PLATFORM, "ssm:GetParameter", f"{WITNESS}/{named('vision/defects', 's3://any')}", {}),
+    (PLATFORM, "kms:GenerateDataKey", KEY, {**TAG, "kms:ViaService": "s3.us-west-2.amazonaws.com"}),
     (VISION, "iam:CreateRole", OWN_ROLE, dict(BOUNDARY)),
     (VISION, "iam:PassRole", OWN_ROLE, {"iam:PassedToService": "pods.eks.amazonaws.com"}),
     (VISION, "eks:CreatePodIdentityAssociation", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
@@ -257,6 +263,8 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
         {},
     ),
     ("the list of another's artifacts", VISION, "s3:ListBucket", f"{S3}artifacts-{ACCOUNT}", {"s3:prefix": "assist/"}),
+    ("a tenant's ledger", PLATFORM, "s3:PutObject", f"{S3}ledger-{ACCOUNT}/vision/defects/events/00000001.json", {}),
+    ("a tenant's witness", PLATFORM, "ssm:PutParameter", f"{WITNESS}/{named('vision/defects', 's3://any')}", {}),
     ("another's samples", RUNNER, "s3:ListBucket", f"{S3}telemetry-{ACCOUNT}", {"s3:prefix": "samples/90d/assist/chat/2026/"}),
     (
         "samples of another's model that has the tenant's name",
