@@ -207,17 +207,17 @@ def _promise(promise: Promise) -> str:
 def present(figures: PresentFigures) -> str:
     """What a version does now, in a line. The mesh counts and times what its gateway refuses, too."""
     failing = "" if figures.errors is None else f", {100 * figures.errors:.3g} % fail"
-    slow = "" if figures.p99 is None else f", p99 {_milliseconds(figures.p99)}{' with these' if figures.refused else ''}"
+    slow = "" if figures.p99 is None else f", p99 {_time(figures.p99)}{' with these' if figures.refused else ''}"
     means = {"in the queue": figures.queue, "in the model": figures.compute}
-    where = " and ".join(f"{_milliseconds(seconds)} {place}" for place, seconds in means.items() if seconds is not None)
+    where = " and ".join(f"{_time(seconds)} {place}" for place, seconds in means.items() if seconds is not None)
     shares = ((100 * rate / max(figures.rate, rate), code) for code, rate in figures.refused)
     refused = "".join(f", {share:.3g} % refused with {code}" for share, code in shares)
     asked = f"{escape(figures.release)}: {figures.rate:.3g} requests a second{refused}{failing}{slow}"
     return f"{asked}{f'; on average {where}' if where else ''}"
 
 
-def _milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.3g} ms"
+def _time(seconds: float) -> str:
+    return f"{1000 * seconds:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
 
 
 def _release(picture: Picture, service: ServiceView) -> str:

@@ -186,6 +186,11 @@ def test_what_is_refused_is_a_share_of_what_is_asked() -> None:
     )
 
 
+@pytest.mark.parametrize(("p99", "said"), [(0.0049, "4.9 ms"), (0.1481, "148 ms"), (2.07, "2.07 s"), (61.4, "61.4 s")])
+def test_a_time_is_said_in_the_unit_that_people_use(p99: float, said: str) -> None:
+    assert present(PresentFigures(release="r1", rate=1.0, p99=p99)) == f"r1: 1 requests a second, p99 {said}"
+
+
 def test_a_service_of_which_all_is_there_is_no_failure(command: Command, world: type[World], scene: Scene) -> None:
     world.objects = {**world.objects, "deployments": [deployment(scene.stable, "stable", 1, 1)], "pods": world.objects["pods"][:1]}
     answer = command("vision/defects")
