@@ -8,6 +8,7 @@ Service of the gateway beside ours (`components/platform/gateway_service.py`).
 
 from typing import Any
 
+from components.addons import gateway_memory
 from components.addons.placement import A_FEW_AT_ONCE, ON_SYSTEM_NODES, requests, spread
 from components.versions import ISTIO_IMAGES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
@@ -150,7 +151,7 @@ def gateway_values(*, replicas_min: int, replicas_max: int, histogram_buckets: s
     """The proxies where requests enter; their latencies are what releases are judged by."""
     return {
         "labels": dict(GATEWAY_LABELS),
-        "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets},
+        "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets, **gateway_memory.annotations()},
         "autoscaling": {"enabled": True, "minReplicas": replicas_min, "maxReplicas": replicas_max},
         "podDisruptionBudget": {"minAvailable": 1},
         "resources": requests(str(PROXY_CPU), PROXY_MEMORY.kubernetes),
@@ -159,4 +160,5 @@ def gateway_values(*, replicas_min: int, replicas_max: int, histogram_buckets: s
         "priorityClassName": "system-cluster-critical",
         "terminationGracePeriodSeconds": DRAIN_SECONDS + 15,
         "service": {"type": "None"},
+        **gateway_memory.values(),
     }

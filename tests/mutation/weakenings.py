@@ -447,6 +447,9 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     "A compressed body that unpacks beyond the contract": (
         opened("nobody unpacks it before its size is judged", "for each in (_UNPACK, buffer)", "for each in (buffer,)"),
     ),
+    "Fill the gateway's memory": (
+        opened("more than there is may be used", '"max_heap_size_bytes": heap', '"max_heap_size_bytes": 100 * heap'),
+    ),
     "Say what only the platform says of a request": (
         opened("names with underscores pass", ', "headers_with_underscores_action": "DROP_HEADER"'),
     ),

@@ -26,15 +26,18 @@ def free_port() -> int:
 
 
 @contextmanager
-def envoy(folder: Path, configuration: Mapping[str, Any], port: int) -> Iterator[None]:
-    """Envoy with this configuration, once it listens on `port`."""
+def envoy(
+    folder: Path, configuration: Mapping[str, Any], port: int, override: Mapping[str, Any] | None = None
+) -> "Iterator[subprocess.Popen[bytes]]":
+    """Envoy with this configuration, once it listens on `port`; `override` is merged into it as Istio's agent lets Envoy merge."""
     file = folder / "envoy.json"
     file.write_text(json.dumps(configuration))
     flags = ("--use-dynamic-base-id", "--concurrency", "1", "--log-level", "error", "--file-flush-interval-msec", "100")
-    process = subprocess.Popen([programs(PROJECT).envoy, "-c", file, *flags])
+    merged = ("--config-yaml", json.dumps(override)) if override is not None else ()
+    process = subprocess.Popen([programs(PROJECT).envoy, "-c", file, *merged, *flags])
     try:
         _await_port(port, process)
-        yield
+        yield process
     finally:
         process.terminate()
         process.wait(30)

@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from time import monotonic, sleep
 
+from components.addons import gateway_memory
 from sandbox.cluster import whole_file
 from sandbox.cluster.processes import Process
 from sandbox.traffic.mesh import envoy_configuration
@@ -36,22 +37,20 @@ def bootstrap(folder: Path, admin_port: int) -> EnvoyMessage:
         source = {"path": str(folder / f"{kind}.json"), "watched_directory": {"path": str(folder)}}
         return {"resource_api_version": "V3", "path_config_source": source}
 
+    connections = {
+        "name": "envoy.resource_monitors.global_downstream_max_connections",
+        "typed_config": {
+            "@type": "type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
+            "max_active_downstream_connections": 20_000,
+        },
+    }
+    limits = gateway_memory.bootstrap()["overload_manager"]
     return {
         "node": {"id": "sandbox", "cluster": "sandbox"},
         "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin_port}}},
         "layered_runtime": {"layers": [{"name": "static", "static_layer": {}}]},
         "dynamic_resources": {"lds_config": watched("listeners"), "cds_config": watched("clusters")},
-        "overload_manager": {
-            "resource_monitors": [
-                {
-                    "name": "envoy.resource_monitors.global_downstream_max_connections",
-                    "typed_config": {
-                        "@type": "type.googleapis.com/envoy.extensions.resource_monitors.downstream_connections.v3.DownstreamConnectionsConfig",
-                        "max_active_downstream_connections": 20_000,
-                    },
-                }
-            ]
-        },
+        "overload_manager": {**limits, "resource_monitors": [connections, *limits["resource_monitors"]]},
     }
 
 

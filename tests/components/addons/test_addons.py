@@ -1,5 +1,6 @@
 """Values of the add-ons' charts."""
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -143,3 +144,14 @@ def test_every_part_of_a_pipeline_is_defined() -> None:
     for pipeline in config["service"]["pipelines"].values():
         for kind in ("receivers", "processors", "exporters"):
             assert set(pipeline[kind]) <= set(config[kind])
+
+
+def test_the_gateways_proxies_find_in_their_own_pod_what_bounds_their_memory() -> None:
+    values = istio.gateway_values(replicas_min=2, replicas_max=3, histogram_buckets="{}")
+    (volume,), (mount,) = values["volumes"], values["volumeMounts"]
+    (item,) = volume["downwardAPI"]["items"]
+    assert mount["name"] == volume["name"]
+    assert values["env"] == {"ISTIO_BOOTSTRAP_OVERRIDE": f"{mount['mountPath']}/{item['path']}"}
+    (name,) = [each for each in values["podAnnotations"] if item["fieldRef"]["fieldPath"] == f"metadata.annotations['{each}']"]
+    (monitor,) = json.loads(values["podAnnotations"][name])["overload_manager"]["resource_monitors"]
+    assert 2**29 <= monitor["typed_config"]["max_heap_size_bytes"] < 2**30, "the chart's limit"

@@ -648,7 +648,16 @@ def test_the_contract_sets_every_number():
                 "on_inconclusive": "rollback",
                 "false_rollback": "2%",
                 "baseline_arm": False,
-                "tolerances": {"latency": "20%", "latency_unacceptable": "50%", "error_ratio": 2.0, "error_floor": "0.1%"},
+                "tolerances": {
+                    "latency": "20%",
+                    "latency_unacceptable": "50%",
+                    "error_ratio": 2.0,
+                    "error_floor": "0.1%",
+                    "error_unacceptable": "1.5%",
+                    "mismatch": "2%",
+                    "cost": "40%",
+                    "memory": "90%",
+                },
             }
         ),
         tick_seconds=30,
@@ -657,6 +666,8 @@ def test_the_contract_sets_every_number():
     assert (policy.step_ticks_at_least, policy.step_ticks_at_most, policy.bake_ticks) == (8, 24, 60)
     assert (policy.ticks_at_most, policy.blind_ticks_at_most, policy.baseline) == (360, 14, False)
     assert (policy.latency, policy.latency_unacceptable, policy.error_ratio, policy.error_floor) == (0.2, 0.5, 2.0, 0.001)
+    assert (policy.error_unacceptable, policy.mismatch, policy.cost, policy.memory) == (0.015, 0.02, 0.4, 0.9)
+    assert (policy.trade_gain, policy.trade_latency, policy.mirrored, policy.golden) == (None, 0.0, None, False)
     assert policy.on_inconclusive is OnInconclusive.ROLLBACK
     assert policy.alpha == {
         "latency": 0.008,

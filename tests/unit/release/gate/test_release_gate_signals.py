@@ -238,6 +238,12 @@ def test_a_missing_sample_neither_extends_nor_breaks_a_row_of_full_ones():
     assert watch(series)[0][0] == 3
 
 
+def test_a_tick_without_requests_of_the_stable_version_teaches_nothing_of_noise():
+    noise = Noise((1,))
+    noise.learn(*(np.asarray([each]) for each in (50.0, 100.0, 0.0, 0.0)))
+    assert (noise.seen[0], noise.expected[0], noise.excess[0], noise.exposure[0]) == (0.0, 0.0, 0.0, 0.0)
+
+
 def test_a_control_that_is_known_from_now_on_is_no_ramp():
     control = np.where(MINUTES < 100, np.nan, 0.5 + 0.001 * MINUTES)[:, None]
     assert watch(noisy(0.5 + 0.001 * MINUTES, 50, 7)[100:], control[100:])[1].max() == 0

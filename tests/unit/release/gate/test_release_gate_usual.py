@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from headway.release.gate import GatePolicy
+from headway.release.gate.latency import Latency
 from headway.release.gate.tail import LatencyTail
 from headway.release.gate.usual import LoadEffect
-from tests.unit.release_ticks import EDGES, SHARES, slowed
+from tests.unit.release_ticks import EDGES, SHARES, counts, slowed
 
 TAIL = LatencyTail(EDGES)
 YES = np.asarray([True])
@@ -81,3 +83,13 @@ def test_the_first_that_is_known_of_the_usual_is_taken_in_the_bake_as_well():
     effect = LoadEffect((2, len(EDGES)), 1, 1.0)
     effect.remember(TAIL.masses(SHARES[:, :, None]), YES)
     assert effect.masses == pytest.approx(TAIL.masses(SHARES[:, :, None]))
+
+
+@pytest.mark.parametrize(("requests", "judged"), [(50.0, True), (49.0, False)])
+def test_a_class_is_judged_from_fifty_requests_of_its_past_on(requests, judged):
+    latency = Latency(GatePolicy(), EDGES, 2, 1)
+    short = counts(1000.0).buckets
+    latency.memory.buckets[0, :, 0] = np.asarray(short)[0]
+    latency.memory.buckets[1, :, 0] = [0.0, 0.0, requests - 10, 10.0, 0.0]
+    latency.choose()
+    assert latency.chosen[1].any() == judged
