@@ -362,7 +362,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("every lease", 'f"{ledger}/{LEDGER_LEASES}{tenant}/*"', 'f"{ledger}/{LEDGER_LEASES}*"'),
         opened("every witness", 'f"{duty.witness}/{tenant}/*"', 'f"{duty.witness}/*"'),
         opened("the state of a layer that begins alike", 'resources=[f"{bucket}/{prefix}*"]', 'resources=[f"{bucket}/{prefix[:-1]}*"]'),
-        opened("every tenant's weights", "f\"{duty.bucket('artifacts')}/{duty.layer}/*\"", "f\"{duty.bucket('artifacts')}/*\""),
+        opened("every tenant's weights", 'resources=[f"{artifacts}/{duty.layer}/*"]', 'resources=[f"{artifacts}/*"]'),
         opened("how long events are kept", "[each for each in mine if LEDGER_LEASES in each]", "mine"),
         opened(
             "every key",
