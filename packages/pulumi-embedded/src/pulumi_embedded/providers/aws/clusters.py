@@ -204,7 +204,9 @@ class NodeGroups(ObjectBackend):
         self._await(object, list(wanted), step)
 
     def _await(self, object: AccountObject, names: list[str], step: ProviderStep) -> None:
-        missing = wait_until_ready(self.plane, object.outputs["arn"], names, step.timeout or _READY_SECONDS, step)
+        # EKS itself gives up, however long the provider would wait for it.
+        seconds = min(step.timeout or _READY_SECONDS, _READY_SECONDS)
+        missing = wait_until_ready(self.plane, object.outputs["arn"], names, seconds, step)
         if missing:
             reason = f"NodeCreationFailure: {len(missing)} of {len(names)} nodes did not become ready: {', '.join(missing[:5])}"
             raise PartialFailureError(object.id, object.outputs, [reason])
