@@ -10,7 +10,7 @@ from headway.ledger.chain import Ledger, proven, verify
 from headway.ledger.copying import copy
 from headway.ledger.events import Event, key
 from headway.ledger.store import FolderStore, LedgerStore, UnreachableError
-from headway.problem import UserError
+from headway.problem import Exit, UserError
 
 CHAIN, ENVIRONMENT, LENGTH = "vision/defects", "prod", 2 * bundle.EVENTS + 7
 
@@ -53,6 +53,19 @@ def test_a_long_chain_is_read_from_few_objects(tmp_path: Path) -> None:
     assert read(store) == (made.head, 2 + 7)
     assert list(ledger(store).read()) == list(made.events)
     assert verify(store, CHAIN, ENVIRONMENT, made.head) == ()
+    (cut_off,) = verify(store, CHAIN, ENVIRONMENT, "0" * 64)
+    assert cut_off == f"the chain ends in {made.head[:12]}, not in 000000000000: its newest events were removed or replaced"
+
+
+def test_what_a_store_says_of_bundles_stops_no_event(tmp_path: Path) -> None:
+    class Refusing(FolderStore):
+        def create(self, key: str, body: bytes) -> None:
+            if "/bundles/" in key:
+                raise UserError("Nobody may write bundles.", "None is written.", "Ask for the right.", Exit.REFUSED)
+            super().create(key, body)
+
+    store = Refusing(tmp_path)
+    assert verify(store, CHAIN, ENVIRONMENT, appended(store, bundle.EVENTS + 1).head) == ()
 
 
 def test_a_bundle_that_could_not_be_written_is_written_later(tmp_path: Path) -> None:

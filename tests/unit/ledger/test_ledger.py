@@ -1,7 +1,8 @@
 """The ledger's promises: one writer a number, nothing altered unseen, a dead runner's lease runs out."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from botocore.stub import Stubber
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.ledger import lease as leases
 from headway.ledger import proof
 from headway.ledger.chain import Ledger, LostError, register, verify
 from headway.ledger.events import Event, canonical, digest, genesis, key, parse
@@ -280,3 +282,15 @@ def test_a_release_is_named_by_its_content_and_registered_once(store: LedgerStor
 def test_numbers_that_json_cannot_hold_are_refused() -> None:
     with pytest.raises(ValueError, match="Out of range"):
         canonical({"x": float("nan")})
+
+
+def test_the_beginning_of_a_chain_is_written_as_ever() -> None:
+    """Else no chain that there is would follow from its own beginning."""
+    assert genesis(CHAIN, "prod") == digest(b'{"environment":"prod","service":"vision/defects"}')
+
+
+def test_a_lease_says_when_it_was_renewed(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    ledger(store).acquire("ci", timedelta(minutes=1))
+    held = store.held(leases.key(CHAIN))
+    assert held is not None and json.loads(held.body)["renewed"] == "2026-11-21T12:00:00.000Z"

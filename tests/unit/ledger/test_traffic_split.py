@@ -56,3 +56,12 @@ def test_what_names_no_release_is_not_read(name: Any) -> None:
     document["arms"][0]["release"] = name
     with pytest.raises(ValueError, match="names no release"):
         TrafficSplit.read(document)
+
+
+def test_who_has_no_arm_has_no_weight() -> None:
+    split = TrafficSplit(arms=(STABLE, CANARY))
+    assert [split.weight(release, role) for release, role in (("b", ArmRole.CANARY), ("b", ArmRole.STABLE), ("c", ArmRole.CANARY))] == [
+        Share.percent(10),
+        Share.percent(0),
+        Share.percent(0),
+    ]

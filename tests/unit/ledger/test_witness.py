@@ -14,9 +14,9 @@ from moto import mock_aws
 from headway.ledger.chain import Ledger, LostError, verify, witnessed
 from headway.ledger.events import ACCEPTED, UNBOUND, Event, genesis, key
 from headway.ledger.store import MissingStoreError, Written
-from headway.ledger.witness import NOTHING, LedgerWitness, SilentWitnessError, WitnessWord, ask, of
+from headway.ledger.witness import NOTHING, LedgerWitness, SilentWitnessError, WitnessWord, ask, nobody, of
 from headway.ledger.witness_place import FolderWitness, ParameterWitness
-from headway.problem import UserError
+from headway.problem import ProblemLevel, UserError
 from tests.unit.ledger.bucket import Bucket
 
 CHAIN, ENVIRONMENT = "vision/defects", "prod"
@@ -446,3 +446,7 @@ def test_a_lease_that_is_taken_asks_the_witness_first(store: Bucket, witness: No
     with pytest.raises(UserError, match="is not the one that was witnessed"):
         chain(store, witness).acquire("runner", timedelta(minutes=1))
     assert len(store.written(f"{CHAIN}/events/")) == 40 and not store.held(f"leases/{CHAIN}.json")
+
+
+def test_a_chain_without_a_witness_is_told_of_and_stops_nothing() -> None:
+    assert nobody("vision/defects").level is ProblemLevel.WARNING
