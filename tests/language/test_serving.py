@@ -6,6 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from components.model_service.objectives import INTER_TOKEN_EDGES_S, QUEUE_EDGES_S, TTFT_EDGES_S
+from headway.contract.arithmetic.fit import fit
 from sandbox.traffic.profile import LANGUAGE
 from tests.cluster.conftest import eventually
 from tests.language.sorter import CHAT, COMPLETIONS, PATIENCE, RESPONSES, Sorter, in_order, question
@@ -93,6 +94,16 @@ def test_every_series_that_the_platform_asks_of_vllm_is_there(sorter: Sorter) ->
     assert len(asked) > 10
     assert {name for name in asked if name not in there and f"{name}_count" not in there} == set()
     assert all('finished_reason="' in line for line in page.splitlines() if line.startswith("vllm:request_success_total"))
+
+
+def test_the_cache_holds_as_many_tokens_as_the_contracts_arithmetic_says(sorter: Sorter) -> None:
+    model = sorter.bed.model(LANGUAGE)
+    (request,) = [line.amount for line in fit(model).lines if line.what == "KV cache, one request"]
+    a_token = int(request) // (model.envelope.largest_request.context_tokens or 0)
+    (told,) = re.findall(r"^vllm:cache_config_info{(.*)} 1", sorter.page(), re.MULTILINE)
+    engine = dict(re.findall(r'(\w+)="([^"]*)"', told))
+    memory, blocks, block = (int(engine[name]) for name in ("kv_cache_memory_bytes", "num_gpu_blocks", "block_size"))
+    assert blocks == memory // (a_token * block)
 
 
 @pytest.mark.parametrize(
