@@ -29,6 +29,17 @@ ZONES = "zones: [us-west-2a]\n      size: {min: 0, max: 2}", "zones: [us-west-2a
 """GPU nodes in two zones."""
 
 
+FORMER_ISSUER = """
+from types import SimpleNamespace
+import pulumi_eks as eks
+import components.cluster.control_plane as control_plane
+made = eks.Cluster
+control_plane.eks.Cluster = lambda *names, **given: made(*names, create_oidc_provider=True, **given)
+control_plane.ControlPlane._introduce_issuer = lambda self, name: SimpleNamespace(arn=self.eks.oidc_provider_arn)
+"""
+"""As the EKS component told IAM of the cluster's issuer."""
+
+
 @pytest.fixture
 def dev(tmp_path: Path) -> Iterator[Environment]:
     """`dev`, deployed, with GPU nodes in two zones."""
@@ -76,6 +87,23 @@ def test_a_preview_ends_with_what_the_month_costs_before_and_after(dev: Environm
     grown = int(after.replace(",", "")) - int(before.replace(",", ""))
     assert (code, others) == (0, [])
     assert 2 * node < grown < 2.2 * float(node), "a node with its disk in each of two zones"
+
+
+def test_a_changed_disk_reaches_no_node_before_the_next_release(dev: Environment) -> None:
+    dev.rewrite(lambda sections: sections["pools"][0].update(disk={"size": "300Gi"}))
+    assert dev.up().ok
+    assert [(step.op, step.name) for step in dev.changes()] == [("update", "l4-template")]
+
+
+def test_the_clusters_issuer_stays_known_when_iam_is_told_without_its_certificate(tmp_path: Path) -> None:
+    with environment(tmp_path, "dev-cluster") as found:
+        found.program(FORMER_ISSUER)
+        assert found.up().ok
+        found.program()
+        result = found.up()
+        assert (result.ok, result.errors) == (True, ())
+        touched = [(step.op, step.name) for step in found.changes() if "openIdConnectProvider" in step.type]
+        assert not [op for op, _ in touched if op not in ("same", "update")], "IAM takes no second provider of one issuer"
 
 
 def test_a_new_ami_release_touches_node_groups_only_and_gpus_last(dev: Environment) -> None:
