@@ -168,7 +168,7 @@ def rollback(
     reasoned(reason)
     here = place(service, to_write(environment, project), project, prometheus)
     rollout = running(here)
-    _ask(here, OperatorRequest.ROLLBACK, reason, partial(_can_go_back, here.chain))
+    _ask(here, OperatorRequest.ROLLBACK, reason, partial(_can_go_back, here.chain, here.environment))
     if rollout.was_exposed:
         with contextlib.suppress(OutOfReachError):  # the runner does it again, and looks
             here.cluster.patch(targets.back(rollout))
@@ -218,13 +218,13 @@ def _driven(here: "ServicePlace") -> bool:
     return lease is not None and lease.kept(gone)
 
 
-def _can_go_back(chain: str, service: "ServiceState") -> None:
+def _can_go_back(chain: str, environment: str, service: "ServiceState") -> None:
     rollout = service.running
     if rollout is not None and rollout.replaced:
         raise UserError(
             f"Release {rollout.release} of {chain} has all traffic, and {rollout.stable}, the version before it, is being removed.",
             "There is nothing to go back to at once; nothing was done.",
-            f"Let it end (`headway release resume {chain}`), then release the contract of before again.",
+            f"Let it end (`headway release resume {chain} -e {environment}`), then release the contract of before again.",
             Exit.REFUSED,
         )
 

@@ -66,7 +66,7 @@ def follow(here: "ServicePlace", view: "ReleaseView", rollout: "RolloutState") -
     told = _once(view)
     ended = _followed(here, view, rollout, told, gone)
     if ended is None:
-        view.say(f"Nobody drives it now; `headway release resume {here.chain}` takes it over.")
+        view.say(f"Nobody drives it now; `headway release resume {here.chain} -e {here.environment}` takes it over.")
         ended = _followed(here, view, rollout, told, None)
     assert ended is not None  # noqa: S101  without a look at the lease it only returns at the end
     view.ended(ended)
@@ -160,10 +160,11 @@ def running(here: "ServicePlace") -> "RolloutState":
 
     rollout = fold(here.ledger().read()).running
     if rollout is None:
+        about = f"{here.chain} -e {here.environment}"
         raise UserError(
             f"No release of {here.chain} is under way.",
             "Nothing was done.",
-            f"`headway release history {here.chain}` shows what was; `headway release start {here.chain}` begins one.",
+            f"`headway release history {about}` shows what was; `headway release start {about}` begins one.",
             Exit.REFUSED,
         )
     return rollout

@@ -51,7 +51,8 @@ def status(
         told = {chain: release_view.document(one, figures_of(events[chain]), since[chain]) for chain, one in sorted(services.items())}
         print(json.dumps(told, indent=2))
     elif service:
-        rows = release_status.standing(service, services[service], driver(found[service]), datetime.now(UTC), since[service])
+        about = f"{service} -e {places[0].environment}"
+        rows = release_status.standing(about, services[service], driver(found[service]), datetime.now(UTC), since[service])
         release_status.show(service, rows, services[service].rollout, figures_of(events[service]))
     else:
         release_view.overview(services)

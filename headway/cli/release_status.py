@@ -29,9 +29,11 @@ class StatusRow(NamedTuple):
 
 
 def standing(
-    chain: str, service: ServiceState, driver: str | None, now: datetime, since: AfterPromotion | None = None
+    about: str, service: ServiceState, driver: str | None, now: datetime, since: AfterPromotion | None = None
 ) -> Iterator[StatusRow]:
-    """The rows. `driver`: whoever holds the ledger lease and lives; None where nobody does. `since`: what is known
+    """The rows. `about`: service and environment as commands take them.
+
+    `driver`: whoever holds the ledger lease and lives; None where nobody does. `since`: what is known
     of what serves since its promotion."""
     if service.split is None:
         yield StatusRow("serves", "not in the ledger yet")
@@ -55,7 +57,7 @@ def standing(
         held = f": {messages.one_line(rollout.frozen)}" if rollout.status == "held" and rollout.frozen else ""
         yield StatusRow("status", f"{rollout.status}{held}")
         yield StatusRow("step", f"{_step(rollout)}, for {_ago(rollout.changed, now)}")
-        nobody = f"nobody drives it; `headway release resume {chain}` takes it over"
+        nobody = f"nobody drives it; `headway release resume {about}` takes it over"
         yield StatusRow("runner", messages.one_line(driver) if driver else nobody)
     yield StatusRow("says", messages.verdict(rollout))
 

@@ -143,7 +143,7 @@ def _full(picture: Picture, service: ServiceView) -> RenderableType:
         rows.add_row("  now", Group(*(present(each) for each in picture.present)))
     known = picture.releases.get(service.chain)
     if known:
-        for row in standing(service.chain, known.service, known.driver, picture.now, known.since):
+        for row in standing(f"{service.chain} -e {picture.environment}", known.service, known.driver, picture.now, known.since):
             if row.name != "serves":
                 rows.add_row(f"  {row.name}", escape(row.text))
     for name, address in _links(picture, service).items():

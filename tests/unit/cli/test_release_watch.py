@@ -152,4 +152,4 @@ def test_a_release_that_nobody_drives_names_what_takes_it_over(under_way: Scene,
     ledger = under_way.ledger("ci@elsewhere/7/9")
     ledger.read()
     ledger.release("ci@elsewhere/7/9")
-    assert f"nobody drives it; `headway release resume {CHAIN}` takes it over" in " ".join(command("status").output.split())
+    assert f"nobody drives it; `headway release resume {CHAIN} -e sandbox` takes it over" in " ".join(command("status").output.split())
