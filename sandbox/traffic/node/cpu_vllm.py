@@ -2,7 +2,7 @@
 
 The wheel is vLLM 0.32 built for CPUs; production pins 0.33, whose parser knows every argument below and whose metrics are the same
 (`vllm/engine/arg_utils.py`, `vllm/entrypoints/common/cli_args.py`, `vllm/v1/metrics/`, compared on 2026-11-28). An argument that is not
-in a table here is handed on as it stands. Without `--enforce-eager` the engine would compile the model by a C++ compiler for minutes.
+in a table here is handed on as it stands. Without `--enforce-eager` a C++ compiler would be wanted (inductor).
 A block of the KV cache holds 128 tokens, not 16 (`vllm/platforms/cpu.py`).
 """
 
@@ -25,12 +25,14 @@ BESIDE_CACHE = CUDA_CONTEXT + CUDA_GRAPHS
 
 @dataclass(frozen=True, kw_only=True)
 class CpuArgument:
-    """An argument that a CPU's vLLM cannot do as it stands: what replaces it, or the values with which it means the same, and why."""
+    """An argument that a CPU's vLLM cannot do as it stands: what replaces it, or the values with which it means the same, and why.
+    `contract` is what a contract says that is to be served here."""
 
     flag: str
     replaced_by: str = ""
     same: tuple[str, ...] = ()
     why: str
+    contract: str = ""
 
 
 ARGUMENTS = (
@@ -43,12 +45,24 @@ ARGUMENTS = (
         flag="--tensor-parallel-size",
         same=("1",),
         why="one process computes; several would be other processes on the same processors, not GPUs that share the weights",
+        contract="one GPU in envelope.gpu",
     ),
-    CpuArgument(flag="--quantization", why="the kernels that a GPU would run are not in a build for CPUs, so other numbers would come out"),
     CpuArgument(
-        flag="--kv-cache-dtype", same=("auto",), why="8-bit attention needs AVX-512 or AMX here, so it would start on some machines"
+        flag="--quantization",
+        why="the kernels that a GPU would run are not in a build for CPUs, so other numbers would come out",
+        contract="optimisation.quantisation none",
     ),
-    CpuArgument(flag="--speculative-config", why="guessing costs a CPU what it saves a GPU, so a measured time would mean nothing"),
+    CpuArgument(
+        flag="--kv-cache-dtype",
+        same=("auto",),
+        why="8-bit attention needs AVX-512 or AMX here, so it would start on some machines",
+        contract="optimisation.kv_cache auto",
+    ),
+    CpuArgument(
+        flag="--speculative-config",
+        why="what guessing saves depends on the device, so a time measured here would say nothing of a GPU's",
+        contract="no optimisation.speculation",
+    ),
 )
 """All of them; every other argument that a contract renders is taken as it is."""
 ENVIRONMENT = {
@@ -71,7 +85,7 @@ def refused(command: Sequence[str]) -> Iterator[str]:
         flag, _, value = argument.partition("=")
         found = known.get(flag)
         if found is not None and not found.replaced_by and value not in found.same:
-            yield f"{argument} is not run on a CPU: {found.why}"
+            yield f"{argument} is not run on a CPU: {found.why}. Give the contract {found.contract} in the sandbox"
 
 
 def cache_bytes(gpu_memory: int, weights: int) -> int:

@@ -82,6 +82,7 @@ def test_everything_of_a_pod_that_a_cpu_cannot_do_is_refused_in_one_message() ->
     said = str(refused.value)
     assert all(flag in said for flag in ("--quantization=fp8", "--kv-cache-dtype=fp8", "--speculative-config="))
     assert "--tensor-parallel-size" not in said
+    assert "Give the contract optimisation.kv_cache auto in the sandbox" in said
 
 
 def test_a_node_without_the_environment_of_vllm_says_how_to_get_it() -> None:
