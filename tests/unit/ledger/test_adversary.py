@@ -52,6 +52,11 @@ def body(kind: str, release: str) -> dict[str, Any]:
 class Attacked(RuleBasedStateMachine):
     versioned = False
 
+    @staticmethod
+    def words(kind: str, release: str) -> dict[str, Any]:
+        """An event's kind and body."""
+        return {"kind": kind, "body": body(kind, release)}
+
     @initialize()
     def begin(self) -> None:
         self.small = patch.object(bundle, "EVENTS", 3)  # so that a short chain has bundles
@@ -62,10 +67,10 @@ class Attacked(RuleBasedStateMachine):
         self.writers = [self.ledger(CHAIN, "one"), self.ledger(CHAIN, "two")]
         other = self.ledger(OTHER, "three")
         for kind in (ADOPTED, STARTED, INTENDED, "asked"):
-            other.append(kind, body(kind, "r9"))
+            other.append(**self.words(kind, "r9"))
         with suppress(LostError):
-            self.writers[0].append(ADOPTED, body(ADOPTED, "r0"))
-            self.writers[0].append(STARTED, body(STARTED, ""))
+            self.writers[0].append(**self.words(ADOPTED, "r0"))
+            self.writers[0].append(**self.words(STARTED, ""))
 
     def teardown(self) -> None:
         self.small.stop()
@@ -81,7 +86,7 @@ class Attacked(RuleBasedStateMachine):
             if reads or fresh:
                 self.writers[who].read()
             if kind != BOUND:
-                self.writers[who].append(kind, body(kind, release))
+                self.writers[who].append(**self.words(kind, release))
 
     @rule(who=st.integers(0, 1), seconds=st.integers(0, 90))
     def somebody_takes_the_lease(self, who: int, seconds: int) -> None:
@@ -95,7 +100,7 @@ class Attacked(RuleBasedStateMachine):
         before = self.store.objects.get(key(CHAIN, after))
         start = {-1: UNBOUND, -2: genesis(CHAIN, ENVIRONMENT), -3: genesis(OTHER, ENVIRONMENT)}.get(after, "f" * 64)
         previous = digest(before) if before else start
-        made = Event(number=number, previous=previous, time=_TIME, actor="mallory", kind=kind, body=body(kind, release))
+        made = Event(number=number, previous=previous, time=_TIME, actor="mallory", **self.words(kind, release))
         self.store.put(key(CHAIN, at), made.stored())
 
     @rule(kind=kinds, release=splits, gap=st.integers(0, 2))
@@ -104,7 +109,7 @@ class Attacked(RuleBasedStateMachine):
         keys = self.store.list(f"{CHAIN}/events/")
         previous = digest(self.store.objects[keys[-1]]) if keys else UNBOUND
         number = len(keys) + 1 + gap
-        made = Event(number=number, previous=previous, time=_TIME, actor="mallory", kind=kind, body=body(kind, release))
+        made = Event(number=number, previous=previous, time=_TIME, actor="mallory", **self.words(kind, release))
         self.store.put(key(CHAIN, number), made.stored())
 
     @rule(count=st.integers(1, 4))
@@ -143,7 +148,7 @@ class Attacked(RuleBasedStateMachine):
         made: list[Event] = []
         previous = genesis(CHAIN, ENVIRONMENT) if from_genesis else UNBOUND
         for each, kind in enumerate([ADOPTED, STARTED, INTENDED] * number, 1):
-            made.append(Event(number=each, previous=previous, time=_TIME, actor="mallory", kind=kind, body=body(kind, release)))
+            made.append(Event(number=each, previous=previous, time=_TIME, actor="mallory", **self.words(kind, release)))
             previous = made[-1].hash
         content = bundle.bundled(made, number)
         assert content is not None
