@@ -235,8 +235,11 @@ def _ec2(name: str, duty: Duty, own: Mapping[str, Mapping[str, str]], new: Mappi
     if name == "CreateTags":
         # While something is made, and never what is there: with the tag it would become the environment's.
         yield "Ec2TagNew", anything, {**new, "Null": {"ec2:CreateAction": "false"}}, ""
-    elif name.startswith(("Create", "Allocate", "Authorize")):
+    elif name.startswith(("Create", "Allocate")):
         yield "Ec2New", anything, new, ""
+    elif name.startswith("Authorize"):
+        # The rule alone is new: the tag that it gets says nothing of its group.
+        yield "Ec2NewRules", groups[1:], new, ""
     if name.startswith(("Authorize", "Modify", "Revoke")) and "SecurityGroup" in name:
         # EKS makes the group of control plane and nodes, with its own tags alone.
         yield "Ec2ClusterGroup", groups, {"StringEquals": {"aws:ResourceTag/aws:eks:cluster-name": duty.cluster}}, ""

@@ -65,6 +65,8 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (CLUSTER, "ec2:CreateVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {"aws:RequestTag/platform.io/environment": "prod"}),
     (CLUSTER, "ec2:CreateSubnet", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(TAG)),
     (CLUSTER, "ec2:DeleteVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(TAG)),
+    (CLUSTER, "ec2:AuthorizeSecurityGroupIngress", f"{GROUP}/sg-own", {**TAG, **TAKE}),
+    (CLUSTER, "ec2:AuthorizeSecurityGroupIngress", f"{GROUP}-rule/*", dict(TAKE)),
     (CLUSTER, "ec2:DescribeVpcs", "*", {"aws:RequestedRegion": "us-west-2"}),
     (CLUSTER, "eks:CreateNodegroup", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
     (CLUSTER, "iam:CreateRole", f"{ROLES}headway-prod-nodes", dict(BOUNDARY)),
@@ -170,6 +172,7 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
 
 MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("another environment's network", CLUSTER, "ec2:DeleteVpc", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", dict(OTHER)),
+    ("another environment's group by tagging the rule", CLUSTER, "ec2:AuthorizeSecurityGroupIngress", f"{GROUP}/sg-o", {**OTHER, **TAKE}),
     ("another environment's network by tagging it", CLUSTER, "ec2:CreateTags", f"arn:aws:ec2:us-west-2:{ACCOUNT}:vpc/v", {**OTHER, **TAKE}),
     *(
         (
