@@ -66,7 +66,10 @@ def tried(parser: FuzzedParser) -> bool:
 
 
 def main() -> int:
-    chosen = os.environ.get("FUZZ_PARSERS", "").split() or sorted(PARSERS)
+    chosen = os.environ.get("FUZZ_PARSERS", "").replace(",", " ").split() or sorted(PARSERS)
+    if unknown := [each for each in chosen if each not in PARSERS]:
+        say(f"error: there is no parser {', '.join(unknown)}; nothing was tried. Name some of: {', '.join(sorted(PARSERS))}.")
+        return 2
     failed = [name for name in chosen if not tried(PARSERS[name])]
     return 1 if failed else 0
 
