@@ -13,7 +13,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations demo-llm test-llm test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic lock clean clean-llm
+.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations demo-llm test-llm test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic bench-llm-memory lock clean clean-llm
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -129,6 +129,9 @@ bench-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## me
 bench-drift: .venv/.ready-dev .venv-drift/.ready  ## measure drift of inputs and answers, beside Evidently, NannyML, Alibi Detect and frouros (hours)
 	@$(BIN)/python -m benchmarks.drift
 	@PYTHONPATH=$(CURDIR) .venv-drift/bin/python -m benchmarks.drift_others
+
+bench-llm-memory: .venv/.ready-dev .venv-llm/.ready  ## hold the sums of language models' memory against what vLLM says of fifteen shapes
+	@$(BIN)/python -m benchmarks.llm_memory
 
 .venv-drift/.ready: .venv/.uv requirements/drift.txt
 	@echo 'Installing other tools for drift (.venv-drift, 2.4 GB) ...'

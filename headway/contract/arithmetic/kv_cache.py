@@ -4,7 +4,6 @@ By vLLM 0.32: `v1/kv_cache_interface.py` (`max_memory_usage_bytes` of each kind 
 (`_get_kv_cache_groups_uniform_page_size`). Held against what the engine itself reports by `python -m benchmarks.llm_memory`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Self
 
@@ -35,7 +34,9 @@ class KvCache:
     windowed: int
     """Layers that keep the tokens of their window and of the steps in flight."""
     kept: int
-    """Tokens that a windowed layer keeps at most."""
+    """Tokens that a windowed layer keeps at most: while it reads a prompt."""
+    decoding: int
+    """The same while it writes an answer."""
     block: int = BLOCK
 
     @classmethod
@@ -51,6 +52,7 @@ class KvCache:
             full=shape.layers - (window.layers if window else 0),
             windowed=window.layers if window else 0,
             kept=window.tokens - 1 + steps_in_flight * batching.max_batched_tokens if window else 0,
+            decoding=window.tokens - 1 + steps_in_flight if window else 0,
             block=block,
         )
 
@@ -64,14 +66,18 @@ class KvCache:
     def block_bytes(self) -> Bytes:
         return Bytes(self.group * self.block * self.layer_token)
 
-    def _groups(self, tokens: int) -> Iterator[tuple[int, int]]:
-        """Groups of each kind, and the blocks of each that a request of `tokens` holds at most."""
-        yield -(-self.full // self.group), -(-tokens // self.block)
-        yield -(-self.windowed // self.group), -(-min(self.kept, tokens) // self.block) + 1  # a window begins within a block
-
     def request(self, tokens: int) -> Bytes:
-        """What a request of `tokens` holds at most."""
-        return Bytes(self.block_bytes * sum(groups * blocks for groups, blocks in self._groups(tokens)))
+        """What a request of `tokens` holds at most, as the engine plans it; a window may begin within a block."""
+        return self._held(-(-tokens // self.block), -(-min(self.kept, tokens) // self.block) + 1)
+
+    def answering(self, tokens: int) -> Bytes:
+        """What a request holds that has grown to `tokens` by its answer."""
+        whole = -(-tokens // self.block)
+        return self._held(whole, min(whole, -(-self.decoding // self.block) + 1))
+
+    def _held(self, full: int, windowed: int) -> Bytes:
+        """So many blocks of each group of a kind."""
+        return Bytes(self.block_bytes * (-(-self.full // self.group) * full + -(-self.windowed // self.group) * windowed))
 
     def how(self, tokens: int) -> str:
         kinds = ((self.full, tokens), (self.windowed, min(self.kept, tokens)))
@@ -88,8 +94,9 @@ class KvCache:
 
     def tokens_each(self, cache: int, requests: int, longest: int) -> int:
         """The tokens up to which so many requests at once have room, at most `longest`: beyond, the engine preempts one."""
-        low, high = 0, longest // self.block
+        room = self.room(cache) // requests
+        low, high = 0, -(-longest // self.block)
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.request(middle * self.block) * requests <= self.room(cache) else (low, middle - 1)
-        return longest if self.request(longest) * requests <= self.room(cache) else low * self.block
+            low, high = (middle, high) if self.answering(middle * self.block) <= room else (low, middle - 1)
+        return min(longest, low * self.block)

@@ -106,6 +106,13 @@ def test_as_many_tokens_as_have_room_are_said_for_all_requests_at_once() -> None
     assert kv.tokens_each(cache, 1, 1_000) == 1_000
 
 
+def test_windowed_layers_let_answers_grow_that_have_their_window() -> None:
+    kv = replace(KvCache.of(*_engine()), full=0, windowed=32, kept=4_607, decoding=513)
+    cache = 1 + 10 * (33 + 1)
+    assert kv.tokens_each(cache * kv.block_bytes, 10, 16_384) == 16_384
+    assert kv.tokens_each((cache - 1) * kv.block_bytes, 10, 16_384) == 33 * 16, "the block in which a window begins is the 34th"
+
+
 def test_room_for_long_requests_shrinks_with_their_length() -> None:
     short, long = fit(model(CHAT)), fit(model(CHAT, envelope__largest_request__context_tokens=131_072))
     assert short.sequences is not None
