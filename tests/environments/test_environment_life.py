@@ -95,7 +95,7 @@ def test_a_changed_disk_reaches_no_node_before_the_next_release(dev: Environment
     assert [(step.op, step.name) for step in dev.changes()] == [("update", "l4-template")]
 
 
-def test_the_clusters_issuer_stays_known_when_iam_is_told_without_its_certificate(tmp_path: Path) -> None:
+def test_the_issuer_stays_known_when_iam_is_told_without_its_certificate(tmp_path: Path) -> None:
     with environment(tmp_path, "dev-cluster") as found:
         found.program(FORMER_ISSUER)
         assert found.up().ok
