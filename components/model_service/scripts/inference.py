@@ -430,7 +430,7 @@ def exchange(host: str, port: int, request: Json, seconds: float) -> Json:
     try:
         message = call.ask(encoded(request))
         return decoded(message) if len(message) <= LARGEST_JUDGED else f"an answer of {len(message)} bytes, which nobody judges"
-    except (IndexError, KeyError, ValueError, TypeError, struct.error) as oddity:
+    except (AttributeError, IndexError, KeyError, ValueError, TypeError, struct.error) as oddity:
         raise Failed(f"question or answer is not of the protocol ({type(oddity).__name__})") from None
     finally:
         call.socket.close()
