@@ -13,6 +13,9 @@ LABEL_LIMIT = 63
 ROLE_LIMIT = 64
 """Characters of an IAM role name."""
 
+POLICY_NAME_LIMIT = 128
+"""Characters of the name of an IAM policy."""
+
 BUCKET_LIMIT = 63
 """Characters of an S3 bucket name."""
 

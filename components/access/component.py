@@ -49,21 +49,22 @@ class Access(pulumi.ComponentResource):
         issuers: list[pulumi.Resource] = []
         if args.issuer and not args.known:
             issuers.append(aws.iam.OpenIdConnectProvider(f"{name}-ci", url=args.issuer, client_id_lists=[args.audience], opts=self._child))
-        for duty, entrants in sorted(args.entrants.items(), key=lambda item: item[0].name):
+        for duty, entrants in sorted(args.entrants.items(), key=lambda item: item[0].title):
             self._role(duty, entrants, boundary, issuers)
             if duty.role is Role.DEPLOYER:
                 self._state_key(duty)
         self.register_outputs({})
 
-    def _policy(self, duty: Duty, policy: str, statements: Sequence[Statement]) -> aws.iam.Policy:
+    def _policy(self, duty: Duty, title: str, statements: Sequence[Statement]) -> aws.iam.Policy:
         text = document(*statements).apply(lambda found: json.dumps(json.loads(found), separators=(",", ":")))
-        return aws.iam.Policy(f"{self._name}-{policy}", name=policy, path=duty.path, policy=text, opts=self._child)
+        name = duty.policy_name(title)
+        return aws.iam.Policy(f"{self._name}-{title}", name=name, path=duty.path, policy=text, opts=self._child)
 
     def _role(self, duty: Duty, entrants: Entrants, boundary: aws.iam.Policy, issuers: Sequence[pulumi.Resource]) -> None:
         args = self._args
         trust = people_trust(duty.account_id, args.issuer, args.audience, entrants.subjects, entrants.principals)
         role = aws.iam.Role(
-            f"{self._name}-{duty.name}",
+            f"{self._name}-{duty.title}",
             name=duty.name,
             path=duty.path,
             description=f"{duty.role.capitalize()} of {duty.layer} in {duty.environment}",
@@ -73,8 +74,8 @@ class Access(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self, depends_on=list(issuers)),
         )
         for title, statements in documents(duty).items():
-            policy = self._policy(duty, f"{duty.name}-{title}", statements)
-            aws.iam.RolePolicyAttachment(f"{self._name}-{duty.name}-{title}", role=role.name, policy_arn=policy.arn, opts=self._child)
+            policy = self._policy(duty, f"{duty.title}-{title}", statements)
+            aws.iam.RolePolicyAttachment(f"{self._name}-{duty.title}-{title}", role=role.name, policy_arn=policy.arn, opts=self._child)
 
     def _state_key(self, duty: Duty) -> None:
         """One for each state, or who deploys one tenant could read the secrets in another's."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from components.identity import Binding
-from components.naming import ROLE_LIMIT, batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name, physical
+from components.naming import POLICY_NAME_LIMIT, ROLE_LIMIT, batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name, physical
 from components.tenant.manifests import SERVICE_ACCOUNT
 from headway.wire import PREFIX, handover_path, witness_path
 
@@ -53,9 +53,14 @@ class Duty:
         return cluster_name(self.environment)
 
     @property
-    def name(self) -> str:
-        """The IAM role's name."""
+    def title(self) -> str:
+        """Tells it from the environment's other duties."""
         return physical(self.layer, self.role, limit=ROLE_LIMIT)
+
+    @property
+    def name(self) -> str:
+        """The IAM role's name: unique within the account, whatever its path (IAM API reference, CreateRole)."""
+        return physical(self.cluster, self.layer, self.role, limit=ROLE_LIMIT)
 
     @property
     def path(self) -> str:
@@ -70,8 +75,12 @@ class Duty:
     def state_key_alias(self) -> str:
         return f"alias/{self.cluster}-state-{self.layer}"
 
-    def policy_arn(self, name: str) -> str:
-        return f"arn:aws:iam::{self.account_id}:policy{self.path}{name}"
+    def policy_name(self, title: str) -> str:
+        """Unique within the account, as a role's is."""
+        return physical(self.cluster, title, limit=POLICY_NAME_LIMIT)
+
+    def policy_arn(self, title: str) -> str:
+        return f"arn:aws:iam::{self.account_id}:policy{self.path}{self.policy_name(title)}"
 
     def arn(self, service: str, rest: str) -> str:
         return f"arn:aws:{service}:{self.region}:{self.account_id}:{rest}"

@@ -84,7 +84,7 @@ def doctor(
 
 def _examined(checkout: Path, environment: str, layer: "Described", *, generated: bool, offline: bool) -> "Sequence[DoctorResult]":
     from headway.cli.mirror import installed_by
-    from headway.doctor.account import judge
+    from headway.doctor.account import generated_roles, judge
     from headway.doctor.aws import account_facts
     from headway.doctor.samples import judge_samples
     from headway.doctor.tools import installed, judge_aws, judge_kubectl, judge_pulumi
@@ -103,7 +103,7 @@ def _examined(checkout: Path, environment: str, layer: "Described", *, generated
         return here
     asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
     facts = account_facts(layer, addons, kubernetes, asked, environment)
-    return (*here, *judge(layer, facts, addons, kubernetes, generated=generated))
+    return (*here, *judge(layer, facts, addons, kubernetes, generated=generated_roles(environment) if generated else None))
 
 
 def _surroundings(checkout: Path, environment: str, layer: "Described", *, offline: bool) -> "Sequence[DoctorResult]":

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.capacity.described import Described
+from headway.capacity.described import Described, cluster_name
 from headway.contract.pool_parts import CapacityBlock, Reservation
 from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
 from headway.doctor.endpoints import EndpointFacts, judge_endpoints
@@ -73,22 +73,24 @@ class AccountFacts:
     reservations: Mapping[str, ReservationFacts] | Unanswered
 
 
-GENERATED: Mapping[str, str] = {
-    "role/cluster-deployer": "deploys the cluster layer, and nothing inside the cluster.",
-    "role/platform-deployer": "will administer the cluster.",
-}
-"""Roles of the access layer (`components/access/duty.py`), and what each is to the cluster."""
+def generated_roles(environment: str) -> Mapping[str, str]:
+    """Roles of the environment's access layer (`components/access/duty.py`), and what each is to the cluster."""
+    cluster = cluster_name(environment)
+    return {
+        f"role/{cluster}-cluster-deployer": "deploys the cluster layer, and nothing inside the cluster.",
+        f"role/{cluster}-platform-deployer": "will administer the cluster.",
+    }
 
 
 def judge(
-    layer: Described, facts: AccountFacts, addons: Mapping[str, str], kubernetes: str, *, generated: bool = False
+    layer: Described, facts: AccountFacts, addons: Mapping[str, str], kubernetes: str, *, generated: Mapping[str, str] | None = None
 ) -> tuple[DoctorResult, ...]:
     """Every check of the account, in the order in which they matter. `addons` and `kubernetes` are the pinned versions;
-    `generated` says whether the environment has an access layer.
+    `generated` are the roles of the environment's access layer, if it has one.
     """
     return (
         _identity(layer, facts.caller),
-        _administrator(layer, facts.caller, GENERATED if generated else {}),
+        _administrator(layer, facts.caller, generated or {}),
         _roles(layer, facts.roles),
         _principals(layer, facts.principals),
         judge_zones(layer, facts.zones),

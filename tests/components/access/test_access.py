@@ -22,7 +22,7 @@ TAG = {"aws:ResourceTag/platform.io/environment": "prod", "aws:ResourceAccount":
 OTHER = {"aws:ResourceTag/platform.io/environment": "staging", "aws:ResourceAccount": ACCOUNT}
 UNMARKED = {"aws:ResourceAccount": ACCOUNT}
 ROLES = f"arn:aws:iam::{ACCOUNT}:role/"
-BOUNDARY = {"iam:PermissionsBoundary": f"arn:aws:iam::{ACCOUNT}:policy/headway-prod/access/{WORKLOADS}"}
+BOUNDARY = {"iam:PermissionsBoundary": f"arn:aws:iam::{ACCOUNT}:policy/headway-prod/access/headway-prod-{WORKLOADS}"}
 
 
 def duty(of: str, role: Role = Role.DEPLOYER) -> Duty:
@@ -226,7 +226,13 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
         f"{ROLES}headway-prod-nodes",
         {**BOUNDARY, "iam:PolicyARN": "arn:aws:iam::aws:policy/AdministratorAccess"},
     ),
-    ("its own boundary's text", CLUSTER, "iam:CreatePolicyVersion", f"arn:aws:iam::{ACCOUNT}:policy/headway-prod/access/people", {}),
+    (
+        "its own boundary's text",
+        CLUSTER,
+        "iam:CreatePolicyVersion",
+        f"arn:aws:iam::{ACCOUNT}:policy/headway-prod/access/headway-prod-people",
+        {},
+    ),
     ("its own trust", CLUSTER, "iam:UpdateAssumeRolePolicy", CLUSTER.role_arn, {}),
     ("its own policies", CLUSTER, "iam:PutRolePolicy", CLUSTER.role_arn, dict(BOUNDARY)),
     ("a role outside the environment", CLUSTER, "iam:CreateRole", f"{ROLES}admin", dict(BOUNDARY)),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from headway.doctor.account import GENERATED
+from headway.doctor.account import generated_roles
 from policies.guardrails.identity import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView
@@ -20,7 +20,8 @@ from tests.components.recording import EKS_CLUSTER, record
 
 ACCESS = layer("prod-access")
 ROLE, POLICY = "aws:iam/role:Role", "aws:iam/policy:Policy"
-PEOPLE = "arn:aws:iam::333333333333:role/headway-prod/access/"
+PATH = "arn:aws:iam::333333333333:role/headway-prod/access/"
+PEOPLE = f"{PATH}headway-prod-"
 
 
 def test_the_rules_accept_every_role_and_policy_of_people() -> None:
@@ -40,18 +41,28 @@ def test_every_role_of_people_is_bounded_and_trusts_named_subjects() -> None:
         assert "*" not in r.inputs["assumeRolePolicy"]
 
 
+def test_two_environments_of_one_account_share_no_name_of_people() -> None:
+    """Else the second is refused: a path keeps no two apart (IAM API reference, CreateRole and CreatePolicy: names are unique within the account)."""
+    for kind in (ROLE, POLICY):
+        prod, staging = ({r.inputs["name"].lower() for r in layer(f"{each}-access").of_type(kind)} for each in ("prod", "staging"))
+        assert prod
+        assert not prod & staging
+
+
 def test_who_updates_nodes_or_drives_a_release_is_not_cut_off_after_an_hour() -> None:
     lasting = {r.inputs["name"]: r.inputs.get("maxSessionDuration", 3600) for r in ACCESS.of_type(ROLE)}
     waits = [int(group.update_within.removesuffix("m")) * 60 for group in layer("prod-cluster").of_type("aws:eks/nodeGroup:NodeGroup")]
-    assert lasting["cluster-deployer"] > max(waits), "without credentials Pulumi cannot even write down what it did (pulumi/pulumi#19452)"
-    assert lasting["vision-runner"] == 43_200
-    assert lasting["vision-viewer"] == 3600
+    assert lasting["headway-prod-cluster-deployer"] > max(waits), (
+        "without credentials Pulumi cannot even write down what it did (pulumi/pulumi#19452)"
+    )
+    assert lasting["headway-prod-vision-runner"] == 43_200
+    assert lasting["headway-prod-vision-viewer"] == 3600
 
 
 def test_roles_of_workloads_bear_the_boundary_of_workloads() -> None:
     for stack in ("prod-cluster", "prod-platform"):
         for r in layer(stack).of_type(ROLE):
-            assert r.inputs["permissionsBoundary"] == "arn:aws:iam::333333333333:policy/headway-prod/access/workloads", r.name
+            assert r.inputs["permissionsBoundary"] == "arn:aws:iam::333333333333:policy/headway-prod/access/headway-prod-workloads", r.name
     assert all("permissionsBoundary" not in r.inputs for r in layer("dev-cluster").of_type(ROLE))
 
 
@@ -81,7 +92,7 @@ def test_policies_are_written_without_room_to_spare_being_wasted() -> None:
 
 def test_every_role_of_people_passes_the_endpoints_of_the_network() -> None:
     """Also from inside it, where AWS's services are reached by them alone."""
-    roles = [f"{PEOPLE}{r.inputs['name']}" for r in ACCESS.of_type(ROLE)]
+    roles = [f"{PATH}{r.inputs['name']}" for r in ACCESS.of_type(ROLE)]
     for endpoint in layer("prod-cluster").of_type("aws:ec2/vpcEndpoint:VpcEndpoint"):
         (deploying,) = [each for each in json.loads(endpoint.inputs["policy"])["Statement"] if each["Sid"] == "Deployers"]
         named = deploying["Condition"]["ArnLike"]["aws:PrincipalArn"]
@@ -115,12 +126,12 @@ def test_only_a_disposable_environments_deployer_empties_its_buckets(tmp_path: P
     assert isinstance(settings, AccessLayerSettings)
     found = record(lambda: build(settings))
     policies = {r.inputs["name"]: r.inputs["policy"] for r in found.of_type(POLICY)}
-    assert ("s3:DeleteObjectVersion" in policies["cluster-deployer-storage"]) is disposable
-    assert ("s3:BypassGovernanceRetention" in policies["people"]) is disposable
+    assert ("s3:DeleteObjectVersion" in policies["headway-prod-cluster-deployer-storage"]) is disposable
+    assert ("s3:BypassGovernanceRetention" in policies["headway-prod-people"]) is disposable
 
 
 def test_doctor_knows_the_layers_deployers_by_their_names() -> None:
-    assert set(GENERATED) <= {f"role/{r.inputs['name']}" for r in ACCESS.of_type(ROLE)}
+    assert set(generated_roles("prod")) <= {f"role/{r.inputs['name']}" for r in ACCESS.of_type(ROLE)}
 
 
 def test_a_group_that_two_tenants_name_lets_nobody_in(tmp_path: Path) -> None:

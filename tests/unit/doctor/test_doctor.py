@@ -20,7 +20,7 @@ from components.access.permissions import SERVICES
 from headway.capacity.described import Described, described
 from headway.cli import doctor as doctor_cli
 from headway.contract.pool_parts import Reservation, WarmNodes
-from headway.doctor.account import SCALING_ROLE, SPOT_ROLE, AccountFacts, Caller, ReservationFacts, judge
+from headway.doctor.account import SCALING_ROLE, SPOT_ROLE, AccountFacts, Caller, ReservationFacts, generated_roles, judge
 from headway.doctor.aws import account_facts
 from headway.doctor.check import CheckState, DoctorResult, Unanswered
 from headway.doctor.endpoints import EndpointFacts
@@ -177,10 +177,10 @@ def test_what_could_not_be_asked_is_neither_well_nor_wrong() -> None:
     assert result.seen == "Not checked: AWS refused ListServiceQuotas (AccessDenied)."
 
 
-@pytest.mark.parametrize("name", ["cluster-deployer", "platform-deployer"])
+@pytest.mark.parametrize("name", ["headway-prod-cluster-deployer", "headway-prod-platform-deployer"])
 def test_the_roles_of_the_access_layer_need_not_stand_in_the_file(name: str) -> None:
     facts = replace(WELL, caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/{name}/ci"))
-    found = {each.name: each.state for each in judge(layer(), facts, ADDONS, KUBERNETES, generated=True)}
+    found = {each.name: each.state for each in judge(layer(), facts, ADDONS, KUBERNETES, generated=generated_roles("prod"))}
     assert found["administrator"] is CheckState.OK
     assert {each.name: each.blocking for each in judge(layer(), facts, ADDONS, KUBERNETES)}["administrator"]
 

@@ -165,6 +165,13 @@ def test_what_exists_is_not_taken_over_because_its_state_is_lost(world: World) -
     assert world.another().create(vpc.urn, VPC, "v", vpc.inputs, Watch())[0] != vpc.id
 
 
+def test_a_path_keeps_no_two_policies_of_one_name_apart(world: World) -> None:
+    """IAM API reference, CreatePolicy, PolicyName: unique within the account."""
+    world.make("iam/policy", "p", name="people", path="/one/", policy=ALLOW)
+    with pytest.raises(ProviderError, match=r"AlreadyExists: .*people"):
+        world.make("iam/policy", "q", name="people", path="/two/", policy=ALLOW)
+
+
 def test_what_a_killed_create_made_otherwise_is_discarded(world: World) -> None:
     first = world.role("r", name="fixed")
     inputs = {**first.inputs, "description": "another"}

@@ -102,7 +102,7 @@ KINDS = (
         id="{arn}",
         arn=_IAM + "policy{path}{name}",
         named=Naming(longest=128),
-        handles={"policy ARN": ("arn",)},
+        handles={"policy name": ("name",), "policy ARN": ("arn",)},
         outputs={"path": const("/"), "policyId": made("ANPA"), "attachmentCount": const(0)},
         replaces=("name", "namePrefix", "path", "description"),
         rules=(policy("policy", "identity", _POLICY_LIMIT),),
