@@ -106,9 +106,15 @@ def quota_use(tenant: Tenant, models: Sequence[Model]) -> tuple[Use, ...]:
 
 def spare_devices_by_quota(tenant: Tenant, models: Sequence[Model], model: Model) -> int:
     """Devices that `model` may take beyond every model's maximum before the tenant's quota refuses a pod."""
+    return scarcest_of_quota(tenant, models, model)[0]
+
+
+def scarcest_of_quota(tenant: Tenant, models: Sequence[Model], model: Model) -> tuple[int, str]:
+    """The same, and the field of the quota that leaves no more of them."""
     need = demand(model)
     free = {use.path[1:]: max(0, use.limit - use.used) for use in quota_use(tenant, models)}
-    return min(free[path] // amount for path, amount in need.items() if amount) * model.envelope.gpu.count
+    replicas, path = min((free[path] // amount, path) for path, amount in need.items() if amount)
+    return replicas * model.envelope.gpu.count, ".".join(("quota", *path))
 
 
 def token_use(models: Sequence[Model]) -> Rate:

@@ -7,7 +7,7 @@ whose subject is the contract that they stand in. Without pools the placement ru
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from headway.contract.arithmetic.quota import spare_devices_by_quota
+from headway.contract.arithmetic.quota import scarcest_of_quota
 from headway.contract.arithmetic.surge import pool_for, spare_for
 from headway.contract.crosscheck import arithmetic_of_model
 from headway.contract.crosscheck import pool as pool_rules
@@ -74,7 +74,8 @@ def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool])
         models = [model for _, model in placed[pool.name]]
         for contracts, model in placed[pool.name]:
             left = spare_for(model, pool, models)
-            spare = min(left, spare_devices_by_quota(contracts.tenant, contracts.models, model))
-            yield from _in(contracts.tenant.name, model.name, pool_rules.rollout_room(model, pool, max(0, spare)))
+            of_quota, field = scarcest_of_quota(contracts.tenant, contracts.models, model)
+            scarce = field if of_quota < left else f"pool {pool.name}"
+            yield from _in(contracts.tenant.name, model.name, pool_rules.rollout_room(model, max(0, min(left, of_quota)), scarce))
             if left < 0:
                 yield from _in(contracts.tenant.name, model.name, (pool_rules.too_small(model, pool, left),), ProblemLevel.WARNING)

@@ -77,9 +77,10 @@ def batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Problem]:
         )
 
 
-def rollout_room(model: Model, pool: Pool, spare: int) -> Iterator[Problem]:
+def rollout_room(model: Model, spare: int, scarce: str) -> Iterator[Problem]:
+    """`scarce`: the pool or the field of the quota that leaves no more than `spare` devices."""
     decision = surge(model, spare)
-    left = f"pool {pool.name} and the quota leave {spare} {model.envelope.gpu.resource} with every model at its maximum"
+    left = f"{scarce} leaves room for {spare} {model.envelope.gpu.resource} with every model at its maximum"
     if decision.room is Room.NONE:
         yield problem(
             "rollout-has-room",

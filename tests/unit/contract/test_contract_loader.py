@@ -203,6 +203,27 @@ def test_contracts_that_do_not_go_together_are_refused(load: Callable[..., Check
     assert rule in found, sorted(found)
 
 
+@pytest.mark.parametrize(
+    ("change", "scarce"),
+    [
+        ({"vision/tenant": changed(VISION, {"quota/mig": {"1g.10gb": 5}})}, "quota.mig.1g.10gb leaves room for 2 "),
+        ({"vision/defects": changed(DEFECTS, {"rollout/surge": "surge"})}, "quota.gpus.l4 leaves room for 3 "),
+        (
+            {
+                "vision/tenant": changed(
+                    VISION, {"quota/gpus/l4": 99, "quota/gpu_memory": "9Ti", "quota/cpu": "9000", "quota/memory": "9Ti"}
+                ),
+                "vision/defects": changed(DEFECTS, {"rollout/surge": "surge", "scaling/max_replicas": 12}),
+            },
+            "pool l4 leaves room for 3 ",
+        ),
+    ],
+)
+def test_a_rollout_without_room_is_told_what_is_scarce(load: Callable[..., CheckResult], change: Tree, scarce: str) -> None:
+    found = next(each for rule, each in rules(load({**SAMPLES, **change})).items() if rule in {"blue-green-needs-both", "rollout-has-room"})
+    assert found.fact.startswith(scarce), found.fact
+
+
 def test_no_rule_between_contracts_is_without_a_test() -> None:
     import re
 
