@@ -40,7 +40,7 @@ _LOOK: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("autoscaling",), ("horizontalpodautoscalers",)),
     (("events.k8s.io",), ("events",)),
     (("keda.sh",), ("scaledobjects",)),
-    (("monitoring.coreos.com",), ("podmonitors", "prometheusrules")),
+    (("monitoring.coreos.com",), ("alertmanagerconfigs", "podmonitors", "prometheusrules")),
     (("networking.istio.io",), ("destinationrules", "envoyfilters", "serviceentries", "sidecars", "virtualservices")),
     (("networking.k8s.io",), ("networkpolicies",)),
     (("policy",), ("poddisruptionbudgets",)),

@@ -15,6 +15,16 @@ from tests.components.program import answers
 from tests.components.recording import Recording, record
 
 NAMES = ("assist", "vision")
+RBAC = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+PLURALS = {
+    kind: f"{kind.lower().removesuffix('y')}{ending}"
+    for ending, kinds in {
+        "ies": ("AuthorizationPolicy", "NetworkPolicy", "Telemetry", "ValidatingAdmissionPolicy"),
+        "es": ("PriorityClass",),
+    }.items()
+    for kind in kinds
+}
+"""Names of resources that are not their kind's with an s."""
 
 
 @cache
@@ -51,6 +61,42 @@ def test_only_the_tenants_service_account_of_its_cluster_assumes_its_role(name: 
         tags = statement["Condition"]["StringEquals"]
         assert tags["aws:RequestTag/kubernetes-namespace"] == name
         assert tags["aws:RequestTag/eks-cluster-arn"].endswith(":cluster/headway-sandbox")
+
+
+def granted(name: str, role: str) -> list[tuple[str | None, dict[str, Any]]]:
+    """(namespace, or None for all, rule) of the people whom a tenant's contract calls `role`s, by what binds their groups."""
+    of_kind = {kind: registered(name).of_type(f"kubernetes:rbac.authorization.k8s.io/v1:{kind}") for kind in RBAC}
+    groups = set(document(name, "tenant")["people"][f"{role}s"])
+    found = list[tuple[str | None, dict[str, Any]]]()
+    for binding in (b.inputs for b in (*of_kind["RoleBinding"], *of_kind["ClusterRoleBinding"])):
+        if groups & {subject["name"] for subject in binding["subjects"]}:
+            ref, place = binding["roleRef"], binding["metadata"].get("namespace")
+            heads = ((r.inputs["metadata"], r.inputs["rules"]) for r in of_kind[ref["kind"]])
+            found += [
+                (place, rule) for head, rules in heads if (head["name"], head.get("namespace")) == (ref["name"], place) for rule in rules
+            ]
+    return found
+
+
+@pytest.mark.parametrize("role", ["deployer", "runner"])
+@pytest.mark.parametrize("name", NAMES)
+def test_who_releases_may_read_every_object_of_the_stack(name: str, role: str) -> None:
+    """An update with refresh reads them all, and ends at the first that is refused."""
+    rules, unread = granted(name, role), list[str]()
+    for r in registered(name).registrations:
+        provider, version, kind = (*r.type.split(":"), "")[:3]
+        if provider == "kubernetes":
+            head, group = r.inputs["metadata"], version.rpartition("/")[0].removeprefix("core")
+            place = head["name"] if kind == "Namespace" else head.get("namespace")
+            if not any(
+                there in (None, place)
+                and (group, "get") in {(each, verb) for each in rule["apiGroups"] for verb in rule["verbs"]}
+                and PLURALS.get(kind, f"{kind.lower()}s") in rule["resources"]
+                and head["name"] in rule.get("resourceNames", [head["name"]])
+                for there, rule in rules
+            ):
+                unread.append(f"{kind} {head['name']}")
+    assert not unread
 
 
 @pytest.mark.parametrize("name", NAMES)
