@@ -40,12 +40,13 @@ class KvCacheType(StrEnum):
 class Speculation(Part):
     """Speculative decoding: cheap guesses that the model verifies in one pass."""
 
-    method: Literal["ngram", "draft", "eagle"]
-    """`ngram` guesses from the prompt and needs no other model; `draft` and `eagle` load a second one from the artifact."""
+    method: Literal["ngram", "draft", "eagle", "eagle3"]
+    """`ngram` guesses from the prompt and needs no other model; the others load a second one from the artifact: a small model, or a head
+    of EAGLE (1 and 2) or EAGLE-3."""
     tokens: Annotated[Count, Field(le=16)]
     """Tokens guessed ahead."""
     folder: Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]*/$", examples=["draft/"])] | None = None
-    """Folder of the second model inside the artifact, ending in `/`; for `draft` and `eagle`."""
+    """Folder of the second model inside the artifact, ending in `/`; for all but `ngram`."""
 
     def violations(self) -> Iterator[Problem]:
         if (self.method == "ngram") != (self.folder is None):

@@ -180,6 +180,14 @@ def test_a_field_becomes_its_flag(name: str, flag: str) -> None:
     assert flag in served(MODELS[name]).command
 
 
+def test_a_head_of_eagle3_is_served_as_such_a_one() -> None:
+    """As `eagle` its architecture would be one that vLLM does not know (vLLM 0.32, transformers_utils/configs/eagle.py, `EAGLEConfig`)."""
+    files = [*CHAT["artifact"]["files"], {"path": "head/model.safetensors", "sha256": "a" * 64, "size": "200Mi"}]
+    speculation = {"method": "eagle3", "tokens": 3, "folder": "head/"}
+    command = served(changed(CHAT, artifact__files=files, optimisation__speculation=speculation)).command
+    assert '--speculative-config={"method":"eagle3","model":"/models/head","num_speculative_tokens":3}' in command
+
+
 def test_one_request_asks_for_no_more_answers_than_a_server_writes_at_once() -> None:
     assert served(MODELS["chat"]).environment["VLLM_MAX_N_SEQUENCES"] == "128"
 
