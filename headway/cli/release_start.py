@@ -65,6 +65,8 @@ def _begun(
     service = fold(ledger.read())
     if service.running and service.running.release == release_id(model):
         return service.running
+    if before := next((each for each in reversed(service.past) if each.release == release_id(model)), None):
+        _say_taken_back(here, view, before)
     start = _not_accused(here, start, release_id(model))
     if service.running and supersede:
         possible(here.chain, replace(service, rollout=None), here.store, model, start)
@@ -81,6 +83,18 @@ def _begun(
         return other
     begin(here.ledger(), here.store, model, room, start, answers, _traffic(here, view, model, start.speed))
     return None
+
+
+def _say_taken_back(here: "ServicePlace", view: "ReleaseView", before: "RolloutState") -> None:
+    """Say of a version that is released once more that it was taken back the last time."""
+    from headway.release.driver.event_kinds import ReleaseOutcome
+    from headway.release.messages import why
+
+    if before.outcome is ReleaseOutcome.ROLLED_BACK:
+        view.say(
+            f"This very version was rolled back before: {why(before)} It is tried once more;"
+            f" `headway release report {here.chain} -e {here.environment} --number {before.number}` shows what was seen."
+        )
 
 
 def _not_accused(here: "ServicePlace", start: "StartOptions", release: str) -> "StartOptions":

@@ -16,7 +16,8 @@ from headway.environment.selection import environment
 from headway.ledger.chain import Ledger, verify
 from headway.ledger.witness import SilentWitnessError
 from headway.problem import Exit, UserError
-from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
+from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
+from headway.release.driver.requests import ask
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.driver.start import StartOptions
 from headway.release.evaluation.standing import evaluation_chain
@@ -145,6 +146,16 @@ def test_and_then_takes_its_own_way_to_all_traffic(exposed: Scene) -> None:
     begun(Here(exposed, second), ANY, StartOptions(), supersede=True, guarded=True)  # type: ignore[arg-type]
     assert exposed.driver("two").run().outcome is ReleaseOutcome.PROMOTED
     assert exposed.world.routed == {release_id(second): 100}
+
+
+def test_who_releases_again_what_was_rolled_back_is_told_why_it_was(exposed: Scene) -> None:
+    ask(exposed.ledger("ci"), OperatorRequest.ROLLBACK, "wrong labels")
+    first = exposed.driver("two").run()
+    told: Any = _Said()
+    begun(Here(exposed, exposed.new), told, StartOptions(), supersede=False, guarded=True)  # type: ignore[arg-type]
+    (line,) = (line for line in told.lines if "rolled back before" in line)
+    assert "rolled back before: Wrong labels." in line
+    assert f"`headway release report {CHAIN} -e sandbox --number {first.number}`" in line
 
 
 def test_without_being_asked_to_nobody_supersedes(exposed: Scene) -> None:
