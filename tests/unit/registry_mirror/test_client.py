@@ -11,6 +11,7 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError, NoCredentialsError
 from moto import mock_aws
 
 from headway.problem import UserError
@@ -95,6 +96,29 @@ def test_ecr_has_a_password_and_a_repository_whose_tags_never_move(tmp_path: Pat
         ensure_repository(ECR, "mirror/images/grafana/loki", client)
     (found,) = client("eu-west-1").describe_repositories()["repositories"]
     assert (found["repositoryName"], found["imageTagMutability"]) == ("mirror/images/grafana/loki", "IMMUTABLE")
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        (ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "GetAuthorizationToken"), "AccessDeniedException"),
+        (NoCredentialsError(), "Unable to locate credentials"),
+    ],
+)
+def test_an_identity_that_ecr_refuses_is_no_fault_of_headway(failure: Exception, told: str, tmp_path: Path) -> None:
+    class Refusing:
+        exceptions = boto3.client("ecr", region_name="eu-west-1").exceptions
+
+        def get_authorization_token(self) -> None:
+            raise failure
+
+        def create_repository(self, **_: Any) -> None:
+            raise failure
+
+    with pytest.raises(UserError, match=told):
+        credentials_of(ECR, lambda _: Refusing(), tmp_path / "config.json")
+    with pytest.raises(UserError, match=told):
+        ensure_repository(ECR, "mirror/images/grafana/loki", lambda _: Refusing())
 
 
 def test_other_registries_are_asked_as_docker_login_left_it(tmp_path: Path) -> None:
