@@ -20,8 +20,8 @@ from tests.traffic.test_intruders import OTHERS, OTHERS_HOST, SERVED, Gateway, S
 
 HEAP = 160 * 2**20
 """Instead of the 640 MiB of a gateway's proxy, so that few callers fill it."""
-OVERSHOOT = 220 * 2**20
-"""What a proxy that does nothing else takes in between two looks at its heap, and what it holds besides."""
+OVERSHOOT = 300 * 2**20
+"""What a proxy takes in between two looks at its heap, and what it holds besides: 113 to 240 MiB were seen, without the limit 668."""
 BODY, CALLERS = 2_000_000, 300
 
 

@@ -134,11 +134,10 @@ def complete(port: int, process: "subprocess.Popen[str]") -> list[Sample] | None
         return None
     found = [(each.name, dict(each.labels), each.value) for family in families for each in family.samples]
     names = {name for name, _, _ in found}
-    return (
-        found
-        if {"kube_resourcequota", "kube_pod_deletion_timestamp", "kube_pod_status_unschedulable", "kube_node_status_allocatable"} <= names
-        else None
-    )
+    whole = {"kube_resourcequota", "kube_pod_deletion_timestamp", "kube_pod_status_unschedulable", "kube_node_status_allocatable"} <= names
+    # The controller of nodes taints what is cordoned, a moment later.
+    tainted = any(name == "kube_node_spec_taint" and labels["key"] == "node.kubernetes.io/unschedulable" for name, labels, _ in found)
+    return found if whole and tainted else None
 
 
 def wanted() -> list[Sample]:
