@@ -3,10 +3,13 @@ tenant.
 """
 
 import json
+import shutil
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from stacks import settings, tenant
 from stacks.settings import TenantSettings
@@ -27,11 +30,15 @@ PLURALS = {
 """Names of resources that are not their kind's with an s."""
 
 
-@cache
-def registered(name: str) -> Recording:
+def planned(name: str, contracts: Path) -> Recording:
     found = settings.load(f"sandbox-{name}", {})
     assert isinstance(found, TenantSettings)
-    return record(lambda: tenant.build(found, TENANTS), stack=f"sandbox-{name}", calls=answers("sandbox", "platform"))
+    return record(lambda: tenant.build(found, contracts), stack=f"sandbox-{name}", calls=answers("sandbox", "platform"))
+
+
+@cache
+def registered(name: str) -> Recording:
+    return planned(name, TENANTS)
 
 
 def statements(name: str, role: str = "") -> list[dict[str, Any]]:
@@ -97,6 +104,35 @@ def test_who_releases_may_read_every_object_of_the_stack(name: str, role: str) -
             ):
                 unread.append(f"{kind} {head['name']}")
     assert not unread
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "beyond"),
+    [
+        (("artifact", "version"), "another", set()),
+        (("batching", "max_queue"), 33, set()),
+        (("envelope", "cpu"), 3, set()),
+        (("health", "drain"), "61s", set()),
+        # The guide says who drives such a release (docs/guide/releases.md).
+        (("envelope", "largest_request", "body"), "3Mi", {"EnvoyFilter defects-guard"}),
+    ],
+)
+def test_a_release_changes_what_its_runner_may_write(tmp_path: Path, place: tuple[str, ...], value: object, beyond: set[str]) -> None:
+    shutil.copytree(TENANTS / "vision", tmp_path / "vision")
+    contract = document("vision", "defects")
+    section = contract
+    for step in place[:-1]:
+        section = section[step]
+    section[place[-1]] = value
+    (tmp_path / "vision" / "defects.yaml").write_text(yaml.safe_dump(contract), encoding="utf-8")
+    now, then = (
+        {(r.type, r.name): json.dumps(r.inputs, sort_keys=True, default=str) for r in found.registrations if ":" in r.type}
+        for found in (planned("vision", tmp_path), registered("vision"))
+    )
+    changed = {(type.rpartition(":")[2], name) for type, name in {*now, *then} if now.get((type, name)) != then.get((type, name))}
+    written = {kind for _, rule in granted("vision", "runner") if "patch" in rule["verbs"] for kind in rule["resources"]}
+    refused = {f"{kind} {name}" for kind, name in changed if kind[0].isupper() and PLURALS.get(kind, f"{kind.lower()}s") not in written}
+    assert refused == beyond
 
 
 @pytest.mark.parametrize("name", NAMES)
