@@ -12,9 +12,10 @@ from pathlib import Path
 import pulumi
 import pulumi_aws as aws
 
+from components.access.boundaries import people_boundary, workloads_boundary
 from components.access.component import Access, AccessArgs, Entrants
-from components.access.duty import Duty, Role
-from components.access.permissions import PEOPLE, WORKLOADS, documents, people_boundary, workloads_boundary
+from components.access.duty import PEOPLE, WORKLOADS, Duty, Role
+from components.access.permissions import documents
 from components.access.trust import people_trust
 from components.identity import Binding
 from components.labels import tags

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.access.duty import Duty, Role
-from components.access.permissions import PEOPLE, WORKLOADS, documents, people_boundary, workloads_boundary
+from components.access.boundaries import people_boundary, workloads_boundary
+from components.access.duty import PEOPLE, WORKLOADS, Duty, Role
+from components.access.permissions import documents
 from components.access.trust import people_trust
 from components.keys import account_decides
 from components.permissions import Statement, document

@@ -17,6 +17,8 @@ ENVIRONMENT_TAG = f"{PREFIX}/environment"
 """The tag by which EC2's objects and keys, whose names AWS makes up, are known to be the environment's."""
 LAYER_TAG = f"{PREFIX}/layer"
 """Which layer of the environment they are of."""
+WORKLOADS, PEOPLE = "workloads", "people"
+"""Names of the two boundaries: of the roles that deployers make, and of the deployers themselves."""
 EKS_ROLE = "control-plane-eks-eksRole-role"
 """How the control plane's role begins, which `pulumi_eks` names."""
 

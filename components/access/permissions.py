@@ -1,4 +1,4 @@
-"""What each duty may do in AWS, as policy documents, and the boundaries that nobody crosses. Pure.
+"""What each duty may do in AWS, as policy documents. Pure. The boundaries that nobody crosses are in `boundaries.py`.
 
 Each action of `actions.py` is limited by its service's rule here: by ARN where names are ours, by the environment's tag
 where AWS makes the names up. What is there already gets that tag from nobody, or it would be anybody's who asks. An
@@ -6,11 +6,10 @@ action that knows no resource type is allowed on `*`, and lists or is bound by a
 Authorization Reference. The trap: a policy has 6,144 characters, so a deployer of the cluster has several.
 """
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from components.access.actions import actions_of, reads
-from components.access.duty import ENVIRONMENT_TAG, LAYER_TAG, MANAGED, Duty, Role
+from components.access.duty import ENVIRONMENT_TAG, LAYER_TAG, MANAGED, WORKLOADS, Duty, Role
 from components.identity import NAMESPACE_TAG, Binding
 from components.permissions import Statement, finds
 from headway.contract.sampling import KEPT_DAYS, PREFIX
@@ -18,8 +17,6 @@ from headway.wire import LEDGER_LEASES, LEDGER_VERIFICATIONS, TENANT
 
 POLICY_LIMIT, TRUST_LIMIT = 6144, 2048
 """Characters of a managed policy and of a trust policy, white space not counted (IAM user guide, "IAM and AWS STS quotas")."""
-WORKLOADS, PEOPLE = "workloads", "people"
-"""Names of the two boundaries: of the roles that deployers make, and of the deployers themselves."""
 ATTACHED = (
     "AmazonEBSCSIDriverPolicyV2",
     "AmazonEC2ContainerRegistryPullOnly",
@@ -58,7 +55,7 @@ _NO_RESOURCE = frozenset(
     ]
 )
 _CACHES = "PullThroughCacheRule", "RepositoryCreationTemplate"
-_PUSH = frozenset(
+PUSH = frozenset(
     f"ecr:{action}"
     for action in (
         "BatchCheckLayerAvailability",
@@ -72,17 +69,21 @@ _PUSH = frozenset(
         "UploadLayerPart",
     )
 )
-_NOT_OURS: Mapping[str, Sequence[str]] = {
+"""Calls by which an image is pushed."""
+NOT_OURS: Mapping[str, Sequence[str]] = {
     "ec2:RunInstances": ["arn:aws:ec2:*::image/*"],
     "route53:AssociateVPCWithHostedZone": ["arn:aws:route53:::hostedzone/*"],
 }
 """What deploying touches of other accounts: Amazon's node images, and the zones of AWS's services, by action."""
 _OTHERS_TAGS = ("GuardDutyManaged", "Name", "aws:cloudformation:stack-id", "aws:eks:cluster-name", "elbv2.k8s.aws/cluster")
 """Of security groups that somebody has made: people, services and controllers. The group that comes with a network has none."""
-_PAST_LOCKS = "s3:BypassGovernanceRetention"
-_BOUND = frozenset({"iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary", "iam:DeleteRolePolicy"})
+PAST_LOCKS = "s3:BypassGovernanceRetention"
+"""Whoever empties a disposable environment's ledger deletes what is locked."""
+BOUND = frozenset({"iam:CreateRole", "iam:PutRolePolicy", "iam:PutRolePermissionsBoundary", "iam:DeleteRolePolicy"})
+"""Of roles that bear the boundary of workloads, and no others."""
 _TAGS = frozenset({"iam:CreateRole", "iam:TagRole", "iam:UntagRole"})
-_ATTACHES = frozenset({"iam:AttachRolePolicy", "iam:DetachRolePolicy"})
+ATTACHES = frozenset({"iam:AttachRolePolicy", "iam:DetachRolePolicy"})
+"""The same, and of AWS's own policies those in ATTACHED."""
 Scope = tuple[str, Sequence[str], Mapping[str, Mapping[str, str | Sequence[str]]], str]
 """Id of a statement, its resources, its conditions, and why it may name everything."""
 
@@ -125,7 +126,7 @@ def _empties(duty: Duty) -> tuple[Statement, ...]:
     return (
         Statement(sid="FindVersions", actions=["s3:ListBucketVersions"], resources=buckets),
         Statement(sid="DeleteVersions", actions=["s3:DeleteObjectVersion"], resources=[f"{bucket}/*" for bucket in buckets]),
-        Statement(sid="EndLocks", actions=[_PAST_LOCKS, "s3:PutObjectLegalHold"], resources=[f"{duty.bucket('ledger')}/*"]),
+        Statement(sid="EndLocks", actions=[PAST_LOCKS, "s3:PutObjectLegalHold"], resources=[f"{duty.bucket('ledger')}/*"]),
     )
 
 
@@ -133,7 +134,7 @@ def _pushes(duty: Duty) -> tuple[Statement, ...]:
     """The loops' image into the environment's own repositories (`headway loops push`)."""
     region = {"StringEquals": {"aws:RequestedRegion": duty.region}}
     login = Statement(sid="Login", actions=["ecr:GetAuthorizationToken"], resources=["*"], conditions=region, reason="It knows no resource")
-    return login, Statement(sid="Push", actions=sorted(_PUSH), resources=[duty.arn("ecr", f"repository/{duty.cluster}/*")])
+    return login, Statement(sid="Push", actions=sorted(PUSH), resources=[duty.arn("ecr", f"repository/{duty.cluster}/*")])
 
 
 def _verifies(duty: Duty) -> tuple[Statement, ...]:
@@ -190,7 +191,7 @@ def _scopes(action: str, duty: Duty) -> Iterator[Scope]:
             yield "KmsCreate", ["*"], new, "It knows no resource; the tag binds it"
         case "route53":
             # The zone that makes the public name private is AWS's own.
-            yield "Names", _NOT_OURS["route53:AssociateVPCWithHostedZone"], {}, ""
+            yield "Names", NOT_OURS["route53:AssociateVPCWithHostedZone"], {}, ""
         case "kms":
             if name == "TagResource":
                 # CreateKey with tags asks for it, and a key that is there would become the environment's by it: none of
@@ -275,12 +276,12 @@ def _iam(action: str, duty: Duty) -> Iterator[Scope]:
         yield "IamServiceLinked", roles, {"StringEquals": {"iam:AWSServiceName": list(SERVICES)}}, ""
     elif "OpenIDConnectProvider" in action:
         yield "IamOidc", [f"arn:aws:iam::{duty.account_id}:oidc-provider/oidc.eks.{duty.region}.amazonaws.com/*"], {}, ""
-    elif action in _ATTACHES:
+    elif action in ATTACHES:
         policies = [f"{MANAGED}*{name}" for name in ATTACHED]
         yield "IamAttach", duty.roles, {**bounded, "ArnLike": {"iam:PolicyARN": policies}}, ""
     elif duty.kind == "tenant" and duty.binding is Binding.IRSA and action in _TAGS:
         yield _tagged(action, duty, bounded)
-    elif action in _BOUND:
+    elif action in BOUND:
         yield "IamBounded", duty.roles, bounded, ""
     else:
         yield "Iam", duty.roles, {}, ""
@@ -378,169 +379,3 @@ def _uploads(duty: Duty) -> tuple[Statement, ...]:
         # No key of its context names a prefix (service authorization reference, Amazon S3).
         Statement(sid="FindUploads", actions=["s3:ListBucketMultipartUploads"], resources=[artifacts]),
     )
-
-
-def workloads_boundary(duty: Duty) -> tuple[Statement, ...]:
-    """The most that a role which a deployer makes can do, whatever is attached to it: no identities, no state."""
-    here = {"StringEquals": {"aws:RequestedRegion": duty.region}}
-    used = [
-        "autoscaling:*",
-        "cloudwatch:*",
-        "ec2:*",
-        "ecr:*",
-        "eks:Describe*",
-        "eks:List*",
-        "eks-auth:AssumeRoleForPodIdentity",
-        "elasticloadbalancing:*",
-        "kms:*",
-        "logs:*",
-        "s3:*",
-        "sqs:*",
-        "ssm:GetParameter*",
-        "tag:GetResources",
-    ]
-    verbs = ("Complete", "Create", "Describe", "Get", "List", "Put", "Set", "Terminate", "Update")
-    return (
-        Statement(
-            sid="Work",
-            actions=[each for use in used for each in _spelt(use, verbs)],
-            resources=["*"],
-            conditions=here,
-            reason="A boundary gives nothing; the role's own policies name resources",
-        ),
-        Statement(
-            sid="Witness", actions=["ssm:PutParameter"], resources=[f"{duty.witness}/*/{beside}.*" for beside in ("drift", "evaluation")]
-        ),
-        # Services without regions: who asks them asks us-east-1.
-        Statement(
-            sid="Names",
-            actions=[
-                "route53:ChangeResourceRecordSets",
-                "route53:GetChange",
-                "route53:ListHostedZonesByName",
-                "route53:ListResourceRecordSets",
-            ],
-            resources=["arn:aws:route53:::change/*", "arn:aws:route53:::hostedzone/*"],
-        ),
-        Statement(sid="Balancers", actions=["iam:CreateServiceLinkedRole"], resources=[_balancers(duty)]),
-        Statement(sid="NoIdentities", effect="Deny", actions=["organizations:*", "sts:AssumeRole"], resources=["*"]),
-        Statement(
-            sid="NoState",
-            effect="Deny",
-            actions=["s3:*"],
-            resources=[f"arn:aws:s3:::{duty.state_bucket}", f"arn:aws:s3:::{duty.state_bucket}/*"],
-        ),
-    )
-
-
-def _balancers(duty: Duty) -> str:
-    return f"arn:aws:iam::{duty.account_id}:role/aws-service-role/elasticloadbalancing.amazonaws.com/*"
-
-
-_MORE: Mapping[str, tuple[str, ...]] = {
-    "ec2": ("Assign", "Attach", "Authorize", "Delete", "Detach", "Modify", "Revoke", "Unassign"),
-    "ecr": ("Batch",),
-    "elasticloadbalancing": ("Add", "Delete", "Deregister", "Modify", "Register", "Remove"),
-    "kms": ("Decrypt", "Encrypt", "Generate", "ReEncrypt", "Revoke"),
-    "s3": ("Abort", "Delete"),
-    "sqs": ("Change", "Delete", "Receive", "Send"),
-}
-
-
-def _spelt(use: str, verbs: Sequence[str]) -> list[str]:
-    """`s3:*` by the verbs of the service: no policy names everything of one."""
-    service, _, name = use.partition(":")
-    return [use] if name != "*" else [f"{service}:{verb}*" for verb in (*verbs, *_MORE.get(service, ()))]
-
-
-def people_boundary(duty: Duty, kinds: Sequence[str] = ("cluster", "platform", "tenant")) -> tuple[Statement, ...]:
-    """The most that a deployer, a runner or a viewer can do, whatever is attached to it one day.
-
-    Roles that it makes or changes are the environment's workloads', bear their boundary and keep it; it makes no users,
-    no keys, no policies and no other identity provider, and becomes nobody else.
-    """
-    verbs: dict[str, set[str]] = defaultdict(set)
-    for action in sorted({each for kind in kinds for each in actions_of(kind)} | _BESIDE):
-        service, _, name = action.partition(":")
-        if action not in (*_BOUND, *_ATTACHES, "iam:PassRole"):
-            verbs[service].add(name if action.startswith("iam:Create") else f"{_verb(name)}*")
-    if duty.disposable:
-        verbs["s3"].add(_PAST_LOCKS.removeprefix("s3:"))
-    roles = [
-        f"arn:aws:iam::{duty.account_id}:role/{duty.cluster}-*",
-        f"arn:aws:iam::{duty.account_id}:role/control-plane-eks-eksRole-role-*",
-    ]
-    linked = f"arn:aws:iam::{duty.account_id}:role/aws-service-role/*"
-    oidc = f"arn:aws:iam::{duty.account_id}:oidc-provider/oidc.eks.{duty.region}.amazonaws.com/*"
-    return (
-        Statement(
-            sid="Deploy",
-            actions=[f"{service}:{verb}" for service, found in sorted(verbs.items()) for verb in sorted(found)],
-            resources=["*"],
-            conditions={"StringEqualsIfExists": {"aws:ResourceAccount": duty.account_id}},
-            reason="A boundary gives nothing; the role's own policies name resources",
-        ),
-        *(
-            Statement(sid=f"NotOurs{number}", actions=[action], resources=resources)
-            for number, (action, resources) in enumerate(sorted(_NOT_OURS.items()), start=1)
-        ),
-        Statement(
-            sid="MakeRoles",
-            actions=[*sorted(_BOUND), *sorted(_ATTACHES)],
-            resources=roles,
-            conditions={"StringEquals": {"iam:PermissionsBoundary": duty.policy_arn(WORKLOADS)}},
-        ),
-        Statement(
-            sid="PassRoles",
-            actions=["iam:PassRole"],
-            resources=roles,
-            conditions={"StringEquals": {"iam:PassedToService": list(PASSED_TO["cluster"])}},
-        ),
-        Statement(sid="OwnRolesOnly", effect="Deny", actions=_ROLE_WRITES, all_resources_but=[*roles, linked]),
-        Statement(
-            sid="BoundedRolesOnly",
-            effect="Deny",
-            actions=[*sorted(_BOUND), *sorted(_ATTACHES)],
-            resources=["*"],
-            conditions={"StringNotEquals": {"iam:PermissionsBoundary": duty.policy_arn(WORKLOADS)}},
-        ),
-        Statement(sid="NoOtherIssuer", effect="Deny", actions=["iam:*OpenIDConnectProvider*"], all_resources_but=[oidc]),
-        Statement(sid="NoIdentities", effect="Deny", actions=_NEVER, resources=["*"]),
-    )
-
-
-_BESIDE = _PUSH | frozenset(
-    {"ecr:GetAuthorizationToken", "kms:Decrypt", "kms:Encrypt", "kms:GenerateDataKey", "s3:AbortMultipartUpload", "ssm:GetParametersByPath"}
-)
-_ROLE_WRITES = [
-    "iam:AttachRolePolicy",
-    "iam:CreateRole",
-    "iam:DeleteRole",
-    "iam:DeleteRolePolicy",
-    "iam:DetachRolePolicy",
-    "iam:PassRole",
-    "iam:PutRole*",
-    "iam:TagRole",
-    "iam:UntagRole",
-    "iam:UpdateAssumeRolePolicy",
-    "iam:UpdateRole*",
-]
-_NEVER = [
-    "iam:*AccessKey*",
-    "iam:*Group*",
-    "iam:*LoginProfile*",
-    "iam:*SAML*",
-    "iam:*User*",
-    "iam:CreatePolicy*",
-    "iam:DeletePolicy*",
-    "iam:DeleteRolePermissionsBoundary",
-    "iam:SetDefaultPolicyVersion",
-    "organizations:*",
-    "sts:AssumeRole",
-]
-
-
-def _verb(name: str) -> str:
-    """`Create` of `CreateVpc`: the first word."""
-    end = next((n for n, letter in enumerate(name) if n and letter.isupper()), len(name))
-    return name[:end]

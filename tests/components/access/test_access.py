@@ -7,8 +7,9 @@ from dataclasses import replace
 import pytest
 
 from components.access.actions import ACTIONS, OF_LAYER, actions_of
-from components.access.duty import Duty, Role
-from components.access.permissions import POLICY_LIMIT, TRUST_LIMIT, WORKLOADS, documents, people_boundary, workloads_boundary
+from components.access.boundaries import people_boundary, workloads_boundary
+from components.access.duty import WORKLOADS, Duty, Role
+from components.access.permissions import POLICY_LIMIT, TRUST_LIMIT, documents
 from components.access.trust import people_trust
 from components.identity import Binding
 from components.labels import tags
