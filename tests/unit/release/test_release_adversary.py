@@ -307,7 +307,7 @@ class Besieged(RuleBasedStateMachine):
     @rule(kept=numbers, count=st.integers(0, 60), version=st.integers(0, 2))
     def mallory_rewrites_the_whole_chain(self, kept: int, count: int, version: int) -> None:
         """With every right: no version is left, and each event follows the one before."""
-        kept = min(kept, self.witnessed() - 1)
+        kept = min(kept, self.witnessed() - 1, len(self.known))  # what lies beside the chain may hide its newest events from us
         self.rewritten = True
         events = [event.stored() for event in self.known[:kept]]
         for number in range(kept + 1, kept + count + 1):
