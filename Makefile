@@ -70,7 +70,7 @@ test-engine: .venv/.ready-dev .venv-clients/.ready  ## the conformance suite of 
 	@$(BIN)/pytest -n 2 $(TWICE) -m slow $(QUICK)
 
 test-cluster: .venv/.ready-dev .venv-servers/.ready servers  ## everything that needs real processes
-	@$(BIN)/pytest -n 2 $(TWICE) --dist loadfile --no-loadscope-reorder tests/cluster  # in the order of its conftest: long files first
+	@$(BIN)/pytest -n 3 $(TWICE) --dist loadfile --no-loadscope-reorder tests/cluster  # long files first; they wait more than they compute
 
 servers: .venv/.ready  ## build every server of the sandbox and of its tests ahead of its first use (minutes of CPU each, once)
 	@$(BIN)/headway sandbox build $(SERVERS)

@@ -21,8 +21,17 @@ from sandbox.progress import Silent
 T = TypeVar("T")
 
 PROJECT = Path(__file__).parents[2]
-LONGEST = ("test_release.py", "test_release_kill.py", "test_autoscaling.py", "test_sandbox.py")
-"""Files that take minutes with few tests, longest first: begun last, one worker would wait for the other."""
+LONGEST = (
+    "test_release.py",
+    "test_sandbox.py",
+    "test_verify.py",
+    "test_drift_loop.py",
+    "test_day_two_tenant.py",
+    "test_release_kill.py",
+    "test_autoscaling.py",
+    "test_loops_image.py",
+)
+"""Files that take minutes with few tests, longest first: begun last, one worker would wait for the others."""
 
 
 @dataclass
