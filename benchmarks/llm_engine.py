@@ -34,7 +34,7 @@ from vllm.v1.core.kv_cache_utils import get_max_concurrency_for_kv_cache_config
 from vllm.v1.core.sched.scheduler import Scheduler
 
 PROMPT = 96
-"""Tokens, less than a block of the CPU's 128: no two requests share one."""
+"""Tokens. Each request's first is another, so that no two share a block."""
 _loaded: dict[str, int] = {}
 _preempted: list[str] = []
 
@@ -55,8 +55,8 @@ def _watch() -> None:
     Scheduler._preempt_request = counted
 
 
-def preempts_from(engine: LLM, requests: int, longest: int, block: int) -> int:
-    """The longest length, in whole blocks, at which as many requests at once all keep their place; the last token takes none itself."""
+def tokens_each(engine: LLM, requests: int, longest: int, block: int) -> int:
+    """The longest length, in whole blocks, at which so many requests at once all keep their place. The last token takes none itself."""
 
     def preempts(tokens: int) -> bool:
         _preempted.clear()
@@ -95,19 +95,18 @@ def said(shape: dict[str, Any]) -> dict[str, Any]:
         )
         core, plan = engine.llm_engine.engine_core.engine_core, engine.llm_engine.vllm_config
         cache = core.scheduler.kv_cache_config
-        blocks = {group.kv_cache_spec.page_size_bytes * len(group.layer_names) for group in cache.kv_cache_groups}
-        sizes = {group.kv_cache_spec.block_size for group in cache.kv_cache_groups}
-        (block,) = sizes
+        block_bytes = max(group.kv_cache_spec.page_size_bytes * len(group.layer_names) for group in cache.kv_cache_groups)
+        (block,) = {group.kv_cache_spec.block_size for group in cache.kv_cache_groups}
         answer = {
             "name": shape["name"],
             "safetensors": safetensors,
             "weights": _loaded["bytes"],
             "blocks": cache.num_blocks,
             "block": block,
-            "block_bytes": max(blocks),
-            "a_request": round(cache.num_blocks / get_max_concurrency_for_kv_cache_config(plan, cache)) * max(blocks),
+            "block_bytes": block_bytes,
+            "a_request": round(cache.num_blocks / get_max_concurrency_for_kv_cache_config(plan, cache)) * block_bytes,
             "steps_in_flight": plan.max_in_flight_tokens // shape["batched"],
-            "preempts_from": preempts_from(engine, shape["requests"], shape["longest"], block),
+            "tokens_each": tokens_each(engine, shape["requests"], shape["longest"], block),
         }
         core.shutdown()
         return answer

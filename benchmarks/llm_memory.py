@@ -148,7 +148,7 @@ def row(shape: Shape, said: Mapping[str, Any]) -> Row:
         shape.name,
         (said["safetensors"], said["weights"]),
         (int(cache.request(LONGEST)), said["a_request"]),
-        (cache.tokens_each(said["blocks"] * said["block_bytes"], REQUESTS, LONGEST), said["preempts_from"]),
+        (cache.tokens_each(said["blocks"] * said["block_bytes"], REQUESTS, LONGEST), said["tokens_each"]),
     )
 
 

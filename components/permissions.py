@@ -64,6 +64,12 @@ def finds(sid: str, bucket_arn: pulumi.Input[str], *patterns: str) -> Statement:
     return Statement(sid=sid, actions=["s3:ListBucket"], resources=[bucket_arn], conditions=condition)
 
 
+def finds_versions(bucket_arn: pulumi.Input[str], *patterns: str) -> Statement:
+    """List the versions of what `patterns` name: what was deleted or overwritten there."""
+    condition = {"StringLike": {"s3:prefix": list(patterns)}}
+    return Statement(sid="FindVersions", actions=["s3:ListBucketVersions"], resources=[bucket_arn], conditions=condition)
+
+
 def lists(bucket_arn: pulumi.Input[str], prefix: str) -> Statement:
     """List what lies below `prefix` of a bucket."""
     return finds("List", bucket_arn, prefix, f"{prefix}/*")

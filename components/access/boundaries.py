@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from components.access.actions import actions_of
-from components.access.duty import WORKLOADS, Duty
+from components.access.duty import EKS_ROLE, WORKLOADS, Duty
 from components.access.permissions import ATTACHES, BOUND, NOT_OURS, PASSED_TO, PAST_LOCKS, PUSH
 from components.permissions import Statement
 
@@ -97,7 +97,7 @@ def people_boundary(duty: Duty, kinds: Sequence[str] = ("cluster", "platform", "
         verbs["s3"].add(PAST_LOCKS.removeprefix("s3:"))
     roles = [
         f"arn:aws:iam::{duty.account_id}:role/{duty.cluster}-*",
-        f"arn:aws:iam::{duty.account_id}:role/control-plane-eks-eksRole-role-*",
+        f"arn:aws:iam::{duty.account_id}:role/{EKS_ROLE}-*",
     ]
     linked = f"arn:aws:iam::{duty.account_id}:role/aws-service-role/*"
     oidc = f"arn:aws:iam::{duty.account_id}:oidc-provider/oidc.eks.{duty.region}.amazonaws.com/*"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from components.access.actions import actions_of, reads
 from components.access.duty import ENVIRONMENT_TAG, LAYER_TAG, MANAGED, WORKLOADS, Duty, Role
 from components.identity import NAMESPACE_TAG, Binding
-from components.permissions import Statement, finds
+from components.permissions import Statement, finds, finds_versions
 from headway.contract.sampling import KEPT_DAYS, PREFIX
 from headway.wire import LEDGER_LEASES, LEDGER_VERIFICATIONS, TENANT
 
@@ -348,9 +348,7 @@ def _releases(duty: Duty) -> tuple[Statement, ...]:
             conditions={"NumericLessThanEquals": {"s3:object-lock-remaining-retention-days": "1"}},
         ),
         finds("FindEvents", ledger, *listed),
-        Statement(
-            sid="FindVersions", actions=["s3:ListBucketVersions"], resources=[ledger], conditions={"StringLike": {"s3:prefix": listed}}
-        ),
+        finds_versions(ledger, *listed),
         # Who may write the ledger's bucket is not by that allowed to say what was in it.
         Statement(sid="Witness", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=[f"{duty.witness}/{tenant}/*"]),
         Statement(

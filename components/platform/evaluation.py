@@ -19,7 +19,7 @@ from components.addons.service_account import Annotations
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.naming import bucket_arn
-from components.permissions import Statement, finds
+from components.permissions import Statement, finds, finds_versions
 from components.platform import loops
 from headway.contract.drift import WatchedTraffic
 from headway.contract.evaluation import Evaluation
@@ -144,12 +144,7 @@ def permissions(found: LookedAt, *, witnesses: str) -> tuple[Statement, ...]:
         Statement(sid="WitnessEvaluations", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=witnessed(*written)),
         Statement(sid="WriteEvaluations", actions=["s3:PutObject"], resources=[f"{ledger}/{each}/*" for each in written]),
         finds("FindEvents", ledger, f"{chains}/*"),
-        Statement(
-            sid="FindVersions",
-            actions=["s3:ListBucketVersions"],
-            resources=[ledger],
-            conditions={"StringLike": {"s3:prefix": [f"{chains}/*"]}},
-        ),
+        finds_versions(ledger, f"{chains}/*"),
     )
     return (*_holdouts(found), *_samples(found), *ours)
 

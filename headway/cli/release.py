@@ -99,11 +99,10 @@ def resume(
             "Write --reason.",
             Exit.USAGE,
         )
-    rollout = running(here)
+    ledger = here.ledger()
+    rollout = running(here, ledger)
     if rollout.frozen:
         _ask(here, OperatorRequest.RESUME, reason or "resumed")
-    ledger = here.ledger()
-    ledger.read()
     with shown(output, here.chain, notify) as view:
         say_unwitnessed(ledger, view)
         ended = drive(here, view, rollout, reason if regate else None)

@@ -155,10 +155,11 @@ def say_unwitnessed(ledger: "Ledger", view: "ReleaseView") -> None:
         view.say(problem.brief)
 
 
-def running(here: "ServicePlace") -> "RolloutState":
+def running(here: "ServicePlace", ledger: "Ledger | None" = None) -> "RolloutState":
+    """The release under way, as `ledger` is read for it. Raises UserError."""
     from headway.release.driver.rollout_state import fold
 
-    rollout = fold(here.ledger().read()).running
+    rollout = fold((ledger or here.ledger()).read()).running
     if rollout is None:
         about = f"{here.chain} -e {here.environment}"
         raise UserError(

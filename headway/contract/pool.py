@@ -20,6 +20,7 @@ from headway.contract.pool_parts import (
     Capacity,
     Disk,
     MigSharing,
+    NodeKey,
     OnDemand,
     Repair,
     Sharing,
@@ -72,7 +73,7 @@ class Pool(Part):
     update: Update = Update()
     """How nodes are replaced."""
     labels: dict[
-        Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,61}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$", max_length=63)],
+        NodeKey,
         Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")],
     ] = {}  # noqa: RUF012
     """Extra node labels."""

@@ -10,6 +10,8 @@ from headway.contract.units import Bytes, Duration, Throughput
 from headway.problem import Problem, problem
 
 _GI = 2**30
+NodeKey = Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,61}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$", max_length=63)]
+"""Of a label or a taint: EKS takes 63 characters, its domain included."""
 _OPERATIONS_A_GIBIBYTE = 500
 """Of a gp3 volume (EBS user guide, "General Purpose SSD volumes")."""
 Zone = Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-[0-9][a-z]$", examples=["us-west-2a"])]
@@ -188,7 +190,7 @@ class Update(Part):
 class Taint(Part):
     """An extra taint of the nodes; the platform's own for GPU nodes is always there."""
 
-    key: Annotated[str, Field(pattern=r"^([a-z0-9.-]{1,61}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$", max_length=63)]
+    key: NodeKey
     """Its key."""
     value: Annotated[str, Field(pattern=r"^([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?$")] = ""
     """Its value."""

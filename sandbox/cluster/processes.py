@@ -154,6 +154,9 @@ class Supervisor:
         """Every process that has a record, by name."""
         return tuple(self._status(record) for record in self._records.all())
 
+    def runs(self, name: str) -> bool:
+        return any(each.name == name and each.running for each in self.list())
+
     def log(self, name: str) -> Path:
         return self._layout.logs / f"{name}.log"
 

@@ -62,7 +62,7 @@ def demonstrate(layout: Layout, progress: Progress) -> int:
     artifacts = profile.train(programs(demo.CHECKOUT), demo.CHECKOUT, layout.cache, progress)
     workspace.make(demo.CHECKOUT, layout.project, artifacts)
     # It gives pods a minute, which is for Triton; what counts is that it got as far as its last process.
-    if headway(layout, "sandbox", "up", "--with", "traffic").wait() != 0 and not _runs(layout, envoy.NAME):
+    if headway(layout, "sandbox", "up", "--with", "traffic").wait() != 0 and not Supervisor(layout).runs(envoy.NAME):
         return 1
     say("vLLM loads; its start is the contract's own: fetch with checksums, warm-up at the largest prompt, golden answers")
     await_ready(layout)
@@ -82,10 +82,6 @@ def _curl(gateway: int) -> Sequence[str]:
         f'  -H "Authorization: Bearer $(headway sandbox token {LANGUAGE.tenant})" \\',
         f"  -d '{QUESTION}'",
     )
-
-
-def _runs(layout: Layout, name: str) -> bool:
-    return any(each.name == name and each.running for each in Supervisor(layout).list())
 
 
 def await_ready(layout: Layout) -> None:

@@ -66,7 +66,7 @@ def start(layout: Layout, progress: Progress, changes: Mapping[str, Any] | None 
 
 
 def running(layout: Layout) -> bool:
-    return any(each.name == NAME and each.running for each in Supervisor(layout).list())
+    return Supervisor(layout).runs(NAME)
 
 
 def read(layout: Layout) -> Mapping[str, UsersTally]:
