@@ -85,8 +85,13 @@ def test_whoever_resumes_is_told_that_the_witness_is_silent(folder: Path, monkey
 
     ledger(folder).append("asked", {})
     under_way = SimpleNamespace(frozen="", outcome=None)
+
+    def running(_: object, read: Ledger) -> SimpleNamespace:
+        assert read.read()
+        return under_way
+
     monkeypatch.setattr("headway.ledger.witness_place.FolderWitness.said", silent)
-    monkeypatch.setattr(release, "running", lambda _: under_way)
+    monkeypatch.setattr(release, "running", running)
     monkeypatch.setattr(release, "drive", lambda *_: under_way)
     said = command("resume").stdout
     assert f"{CHAIN}: the witness of its ledger does not answer (AccessDeniedException)." in said
