@@ -136,6 +136,37 @@ def test_who_is_told_to_wait_is_told_for_whom_and_until_when(place: Place) -> No
     assert refused(place.ledger("two"), "two").fact == "The rollout of vision/defects is driven by one until 2026-11-21T12:01:00.000Z."
 
 
+def test_a_lease_that_is_renewed_for_longer_lasts_for_longer(place: Place) -> None:
+    one = place.ledger("one")
+    one.acquire("one", TERM)
+    one.acquire("one", 5 * TERM)
+    place.time.passes(299)
+    refused(place.ledger("two"), "two")
+    place.time.passes(2)
+    assert place.ledger("two").acquire("two", TERM).holder == "two"
+
+
+def test_the_longest_lease_is_believed_and_ends_on_time(place: Place) -> None:
+    place.ledger("one").acquire("one", timedelta(seconds=leases.LONGEST_SECONDS))
+    two = place.ledger("two")
+    place.time.passes(3599)
+    refused(two, "two")
+    place.time.passes(2)
+    assert two.acquire("two", TERM).holder == "two"
+
+
+def test_who_reads_is_told_whose_turn_it_is_and_for_how_long(place: Place) -> None:
+    one, two = place.ledger("one"), place.ledger("two")
+    assert (one.lease(), one.left("one")) == (None, 0)
+    assert one.acquire("one", TERM) == leases.Lease("one", 1, 60)
+    place.time.passes(20)
+    two.read()
+    assert two.lease() == leases.Lease("one", 1, 40)
+    assert (one.left("one"), one.left("two"), two.left("one")) == (40, 0, 0)
+    one.acquire("one", TERM)
+    assert one.left("one") == 60
+
+
 def test_a_holder_known_to_be_dead_keeps_nobody_out(place: Place) -> None:
     place.ledger("one").acquire("one", TERM)
     assert place.ledger("two").acquire("two", TERM, gone=lambda holder: holder == "one").holder == "two"

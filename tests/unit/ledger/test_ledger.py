@@ -289,8 +289,13 @@ def test_the_beginning_of_a_chain_is_written_as_ever() -> None:
     assert genesis(CHAIN, "prod") == digest(b'{"environment":"prod","service":"vision/defects"}')
 
 
-def test_a_lease_says_when_it_was_renewed(tmp_path: Path) -> None:
-    store = FolderStore(tmp_path)
-    ledger(store).acquire("ci", timedelta(minutes=1))
-    held = store.held(leases.key(CHAIN))
-    assert held is not None and json.loads(held.body)["renewed"] == "2026-11-21T12:00:00.000Z"
+def test_a_lease_says_whose_it_is_when_it_was_renewed_and_how_often(tmp_path: Path) -> None:
+    store, clock = FolderStore(tmp_path), Clock()
+    made = ledger(store, clock=clock)
+    for count, renewed in ((1, "2026-11-21T12:00:00.000Z"), (2, "2026-11-21T12:00:20.000Z")):
+        made.acquire("ci", timedelta(minutes=1))
+        held = store.held(leases.key(CHAIN))
+        assert held is not None
+        assert json.loads(held.body) == {"count": count, "holder": "ci", "number": 1, "renewed": renewed, "seconds": 60}
+        clock.now += timedelta(seconds=20)
+    assert json.loads(store.get(key(CHAIN, 1)) or b"")["body"] == {"holder": "ci", "until": "2026-11-21T12:01:00.000Z"}

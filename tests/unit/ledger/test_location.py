@@ -7,8 +7,10 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from headway.ledger.location import opened
+from headway.ledger.location import opened, place, witness
+from headway.ledger.witness import LedgerWitness
 from headway.problem import Exit, UserError
+from headway.wire import LEDGER_VARIABLE
 
 
 @pytest.mark.parametrize(
@@ -41,3 +43,59 @@ def test_an_address_of_another_kind_is_refused(address: str) -> None:
     with pytest.raises(UserError, match="no address of a ledger") as refused:
         opened(address)
     assert refused.value.exit is Exit.USAGE
+
+
+@pytest.mark.parametrize(
+    ("bucket", "variable", "address"),
+    [
+        ("ledger", {}, "s3://ledger"),
+        ("ledger", {LEDGER_VARIABLE: ""}, "s3://ledger"),
+        ("ledger", {LEDGER_VARIABLE: "file:///folder"}, "file:///folder"),
+        (None, {LEDGER_VARIABLE: "s3://other/prefix"}, "s3://other/prefix"),
+        (None, {}, None),
+    ],
+)
+def test_the_variable_says_where_the_ledger_is_and_without_it_the_bucket(
+    bucket: str | None, variable: dict[str, str], address: str | None
+) -> None:
+    assert place(bucket, variable) == address
+
+
+def test_each_folder_has_a_witness_of_its_own_beside_the_users_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+
+    def region() -> str:
+        raise AssertionError("a folder has no region")
+
+    witness("file:///ledger/", "dev", region).write("vision/defects", "1:a")
+    assert witness("file:///ledger", "dev", region).said("vision/defects") == "1:a", "the same folder"
+    assert witness("file:///other", "dev", region).said("vision/defects") is None
+    (folder,) = (tmp_path / "headway").iterdir()
+    assert folder.name.startswith("witness.")
+
+
+def witnessing(address: str, environment: str, region: str) -> LedgerWitness:
+    return witness(address, environment, lambda: region)
+
+
+ADDRESS = ("s3://ledger/releases", "prod", "eu-west-1")
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (ADDRESS, "1:a"),
+        (("s3://ledger/releases/", *ADDRESS[1:]), "1:a"),
+        (("s3://ledger/other", *ADDRESS[1:]), None),
+        ((ADDRESS[0], "staging", ADDRESS[2]), None),
+        ((*ADDRESS[:2], "eu-west-2"), None),
+    ],
+)
+def test_each_bucket_is_witnessed_by_its_address_in_its_environments_region(
+    asked: tuple[str, str, str], said: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "none")
+    with mock_aws():
+        witnessing(*ADDRESS).write("vision/defects", "1:a")
+        assert witnessing(*asked).said("vision/defects") == said
