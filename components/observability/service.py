@@ -72,7 +72,10 @@ def _servers(who: str, engine: Engine) -> Iterator[PanelRow]:
             "Tokens",
             _recorded(who, "Time to first token p95", "ttft:p95", PanelUnit.SECONDS),
             _recorded(who, "Inter-token latency p95", "inter_token:p95", PanelUnit.SECONDS),
+            _recorded(who, "Time per output token p95", "time_per_token:p95", PanelUnit.SECONDS),
             _recorded(who, "Tokens per second", "tokens_per_second", PanelUnit.TOKENS_PER_SECOND),
+            _recorded(who, "Tokens of an answer", "answer_tokens"),
+            _recorded(who, "Answers cut off at their limit", "truncated", PanelUnit.SHARE),
             _recorded(who, "KV cache in use", "kv_cache_use", PanelUnit.SHARE),
             _recorded(who, "Preemptions", "preemptions", PanelUnit.PER_SECOND),
         )

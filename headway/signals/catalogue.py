@@ -28,6 +28,7 @@ def _quantile(histogram: str, scale: str = "") -> str:
 
 
 _MESH_REQUESTS = "sum(rate(istio_requests_total{$scope}[$window]))"
+_MESH_REFUSED = 'sum(rate(istio_requests_total{$scope,response_code=~"4.."}[$window]) or 0 * rate(istio_requests_total{$scope}[$window]))'
 _MESH_ERRORS = 'sum(rate(istio_requests_total{$scope,response_code=~"5.."}[$window]) or 0 * rate(istio_requests_total{$scope}[$window]))'
 
 _SIGNALS = (
@@ -137,6 +138,65 @@ _SIGNALS = (
         aggregation=Aggregation.LEVEL,
         expressions={Source.VLLM: _quantile("vllm:inter_token_latency_seconds")},
         quantiles=True,
+    ),
+    Signal(
+        name="time_per_token",
+        meaning="Time for each token of an answer after its first, mean of the answer, at a quantile: longer answers alone do not raise it",
+        unit=Unit.SECONDS,
+        direction=Direction.HIGHER_IS_WORSE,
+        aggregation=Aggregation.LEVEL,
+        expressions={Source.VLLM: _quantile("vllm:request_time_per_output_token_seconds")},
+        quantiles=True,
+    ),
+    Signal(
+        name="prompt_tokens",
+        meaning="Mean tokens of a prompt",
+        unit=Unit.TOKENS,
+        direction=Direction.NEITHER,
+        aggregation=Aggregation.LEVEL,
+        expressions={Source.VLLM: _mean("vllm:request_prompt_tokens")},
+    ),
+    Signal(
+        name="answer_tokens",
+        meaning="Mean tokens of an answer: what a longer one costs, and how much longer it takes",
+        unit=Unit.TOKENS,
+        direction=Direction.NEITHER,
+        aggregation=Aggregation.LEVEL,
+        expressions={Source.VLLM: _mean("vllm:request_generation_tokens")},
+    ),
+    Signal(
+        name="truncated",
+        meaning="Share of answers that ended at their limit of tokens, not by themselves",
+        unit=Unit.RATIO,
+        direction=Direction.HIGHER_IS_WORSE,
+        aggregation=Aggregation.LEVEL,
+        expressions={
+            Source.VLLM: (
+                'sum(rate(vllm:request_success_total{$scope,finished_reason="length"}[$window]))'
+                f" / clamp_min(sum(rate(vllm:request_success_total{{$scope}}[$window])), {_NEVER_ZERO})"
+            )
+        },
+    ),
+    Signal(
+        name="prefix_cache_hits",
+        meaning="Share of the prompts' tokens whose attention was still in the cache",
+        unit=Unit.RATIO,
+        direction=Direction.NEITHER,
+        aggregation=Aggregation.LEVEL,
+        expressions={
+            Source.VLLM: (
+                "sum(rate(vllm:prefix_cache_hits_total{$scope}[$window]))"
+                f" / clamp_min(sum(rate(vllm:prefix_cache_queries_total{{$scope}}[$window])), {_NEVER_ZERO})"
+            )
+        },
+    ),
+    Signal(
+        name="refused",
+        meaning="Share of requests that were turned away with 4xx: too long, not allowed, or beyond a limit",
+        unit=Unit.RATIO,
+        direction=Direction.HIGHER_IS_WORSE,
+        aggregation=Aggregation.LEVEL,
+        expressions={Source.MESH: f"{_MESH_REFUSED} / clamp_min({_MESH_REQUESTS}, {_NEVER_ZERO})"},
     ),
     Signal(
         name="latency",

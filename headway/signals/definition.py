@@ -32,6 +32,7 @@ class Source(StrEnum):
 class Unit(StrEnum):
     REQUESTS = "requests"
     REQUESTS_PER_SECOND = "requests/s"
+    TOKENS = "tokens"
     TOKENS_PER_SECOND = "tokens/s"
     SECONDS = "seconds"
     RATIO = "ratio"
