@@ -90,7 +90,7 @@ demo-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## each o
 demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill each part in the middle of a release on real traffic; goes on where it was interrupted
 	@$(BIN)/python -m benchmarks.traffic_rollouts faults
 
-demo-operations: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: an evaluation takes a version back, KEDA scales, Alertmanager tells
+demo-operations: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: an evaluation takes a version back, drift is proven, KEDA scales, Alertmanager tells
 	@$(BIN)/python -m benchmarks.traffic_rollouts operations
 
 demo-llm: .venv/.ready .venv-servers/.ready .venv-traffic/.ready .venv-llm/.ready  ## a language model on the real vLLM behind Envoy, under load (6 GB of disk, 5 GiB of memory; make demo-down, clean-llm)

@@ -41,6 +41,8 @@ class Users:
     scene: Scene
     contract: Drift = field(default_factory=drift)
     words: Callable[[float], float] = usual
+    spread: float = 20.0
+    """Standard deviation of those characters."""
     score: Callable[[float], float] = lambda _: 0.9
     each: int = 40
     copies: int = 1
@@ -65,7 +67,7 @@ class Users:
         found: list[Sample] = []
         for number in range(self.each // self.copies):
             moment = start + (number + 0.5) * (end - start) * self.copies / self.each
-            characters = max(1, round(float(rng.normal(self.words(moment), 20))))
+            characters = max(1, round(float(rng.normal(self.words(moment), self.spread))))
             score = float(np.clip(rng.normal(self.score(moment), 0.02), 0, 1))
             for copy in range(self.copies):
                 time = datetime.fromtimestamp(moment + copy * 0.01, UTC).isoformat()

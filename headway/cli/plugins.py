@@ -10,6 +10,7 @@ import typer
 from typer.core import TyperGroup
 
 from headway.cli.catalogue import CATALOGUE, EXAMPLES, CommandGroup, for_example
+from headway.cli.proposed_commands import takes_environment, told_to
 
 GROUP = "headway.commands"
 """An entry point of this group names a `typer.Typer`; its own name is the command."""
@@ -19,8 +20,11 @@ class Commands(TyperGroup):
     """Headway's own commands, and those that were installed beside it."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in self.commands and (found := _own(cmd_name) or _installed().get(cmd_name)) is not None:
-            self.add_command(_made(found() if callable(found) else found.load(), cmd_name), cmd_name)
+        if cmd_name not in self.commands:
+            if found := own(cmd_name):
+                self.add_command(found, cmd_name)
+            elif installed := _installed().get(cmd_name):
+                self.add_command(_made(installed.load(), cmd_name), cmd_name)
         return super().get_command(ctx, cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
@@ -43,12 +47,12 @@ class Commands(TyperGroup):
                     formatter.write_dl(rows)
 
 
-def _own(name: str) -> Any:
-    """What loads the command, where it is Headway's own."""
+def own(name: str) -> Any:
+    """A command of Headway's own, as the parser knows it; None where there is none of that name."""
     from importlib import import_module
 
     entry = CATALOGUE.get(name)
-    return (lambda: getattr(import_module(entry.module), entry.attribute)) if entry else None
+    return _made(getattr(import_module(entry.module), entry.attribute), name) if entry else None
 
 
 def _installed() -> dict[str, Any]:
@@ -68,6 +72,8 @@ def _made(given: Any, name: str) -> Any:
     for words, inner in _within(name, command):
         if examples := EXAMPLES.get(words):
             inner.epilog = for_example(*examples)
+        if takes_environment(inner):
+            told_to(inner)
     return command
 
 

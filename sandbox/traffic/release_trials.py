@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from headway.environment.checkout import ENVIRONMENT_VARIABLE
 from headway.ledger.chain import Ledger
@@ -27,6 +28,7 @@ from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.rollout_state import RolloutState, ServiceState, fold
+from headway.release.evaluation.watched import drift_chain
 from sandbox.cluster import linux
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
@@ -189,6 +191,14 @@ class ReleaseTrials:
         self.headway("release", "report", CHAIN, "--number", str(number), "--out", str(place)).wait()
         return place
 
+    def drift(self, chain: str) -> Mapping[str, Mapping[str, Any]]:
+        """What the ledger says of a service's drift: the newest body of each kind of event."""
+        return {each.kind: each.body for each in _ledger(self.layout, drift_chain(chain)).read()}
+
+    def stable(self, chain: str) -> str | None:
+        """The release of a service that serves."""
+        return fold(_ledger(self.layout, chain).read()).stable
+
     def weight(self) -> int:
         """Of the newest release, percent of users' requests."""
         rollout = self.newest()
@@ -228,8 +238,8 @@ def service(layout: Layout) -> ServiceState:
     return fold(_ledger(layout).read())
 
 
-def _ledger(layout: Layout) -> Ledger:
-    return Ledger(FolderStore(layout.ledger), CHAIN, ENVIRONMENT, "onlooker", lambda: datetime.now(UTC))
+def _ledger(layout: Layout, chain: str = CHAIN) -> Ledger:
+    return Ledger(FolderStore(layout.ledger), chain, ENVIRONMENT, "onlooker", lambda: datetime.now(UTC))
 
 
 def _where(events: Sequence[Event], rollout: RolloutState) -> str:

@@ -36,6 +36,8 @@ class SteadyLoad:
     artifacts: ModelArtifacts
     rates: Mapping[str, float] = field(default_factory=lambda: RATES)
     token_seconds: float = TOKEN_SECONDS
+    only: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of a model, the one golden request that its users send."""
     tallies: Mapping[str, LoadTally] = field(init=False)
     _stopped: threading.Event = field(default_factory=threading.Event)
     _thread: threading.Thread | None = None
@@ -58,7 +60,7 @@ class SteadyLoad:
             asyncio.create_task(
                 run(
                     StreamClient(port) if each == LANGUAGE else LoadClient(port),
-                    requests(self.layout, self.artifacts, each, self.token_seconds),
+                    requests(self.layout, self.artifacts, each, self.token_seconds, self.only.get(each.model, "")),
                     self.rates[each.model],
                     _LOAD_SECONDS,
                     seed,
@@ -74,8 +76,8 @@ class SteadyLoad:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel, token_seconds: float) -> list[LoadRequest]:
-    """Golden requests of a model as an application of its tenant sends them."""
+def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel, token_seconds: float, only: str = "") -> list[LoadRequest]:
+    """Golden requests of a model as an application of its tenant sends them; `only` names one of them."""
     tenant = yaml.safe_load((profile.CONTRACTS / served.tenant / "tenant.yaml").read_text())
     (issuer,) = tenant["issuers"]
     issuers = TokenIssuers(servers.folder(layout) / "issuers")
@@ -86,5 +88,5 @@ def requests(layout: Layout, artifacts: ModelArtifacts, served: ServedModel, tok
     path, more = f"/v2/models/{served.model}/versions/1/infer", dict[str, Any]()
     if served == LANGUAGE:
         path, more = COMPLETIONS, {"model": served.model, "stream": True}
-    golden = artifacts.golden(served.model)
+    golden = [each for each in artifacts.golden(served.model) if only in ("", each["name"])]
     return [LoadRequest(path=path, body=json.dumps({**each["request"], **more}).encode(), headers=headers) for each in golden]

@@ -158,13 +158,11 @@ class NumberStanding:
         return replace(self, earlier={**self.earlier, hour: counts}, evidence=evidence, latest=latest, seen=self.seen + len(cells))
 
     @property
-    def medians(self) -> tuple[float, float]:
-        """About what half of the reference, and half of the newest values, lay below."""
-        return self._median(self.usual), self._median(counted(self.latest))
-
-    def _median(self, counts: Counted) -> float:
-        cell = int(np.searchsorted(np.cumsum(counts), counts.sum() / 2, side="left"))
-        return self.edges[min(cell, len(self.edges) - 1)]
+    def parted(self) -> tuple[float, float, float]:
+        """The edge at which the newest values part most from the reference, and the share of each that lies below it."""
+        usual, latest = (np.cumsum(counts)[: len(self.edges)] / counts.sum() for counts in (self.usual, counted(self.latest)))
+        most = int(np.argmax(abs(usual - latest)))
+        return self.edges[most], float(usual[most]), float(latest[most])
 
     def _of(self, hour: int) -> Counted:
         return self.earlier.get(hour, np.zeros(len(LETTERS), dtype=np.int64))
@@ -196,8 +194,8 @@ class DriftStanding:
         if self.value < 1 / FALSE_ALARM:
             return ""
         name, most = max(self.numbers.items(), key=lambda each: float(each[1].evidence.value))
-        usual, now = most.medians
-        return f"{name} drifted: half of it lay below about {usual:g}, and of the last {len(most.latest)} values below about {now:g}"
+        edge, usual, now = most.parted
+        return f"{name} drifted: {usual:.0%} of its usual values lie below {edge:g}, and {now:.0%} of the last {len(most.latest)}"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from datetime import timedelta
 from random import Random
 
@@ -82,11 +83,25 @@ def test_drift_of_what_users_send_and_what_they_get_is_found_and_told_once(users
     users.score = lambda at: 0.86 if what == "score" and at > onset else 0.9
     found = users.looks(12)
     assert (found.look, found.new, found.code) == (DriftLook.DRIFTED, True, Exit.REFUSED)
-    assert found.standing.found.startswith(f"{what} drifted: half of it lay below about ")
+    usual, latest = re.findall(r"(\d+)% of", found.standing.found)
+    assert found.standing.found.startswith(f"{what} drifted: {usual}% of its usual values lie below ")
+    assert abs(int(usual) - int(latest)) >= 10
     assert 0 < now(users) - onset < 3 * 3600
     again = users.watch().look()
     assert (again.look, again.new) == (DriftLook.DRIFTED, False)
     assert [event.kind for event in users.rounds().read()].count("drift-proven") == 1
+
+
+def test_of_two_values_it_is_told_how_often_each_came(users: Users):
+    onset = now(users) + 4 * 3600
+    users.words = lambda at: 20.0 if at > onset or int(at) % 2 else 16.0
+    users.spread = 0.0
+    found = users.looks(12)
+    told = re.fullmatch(r"words drifted: (\d+)% of its usual values lie below ([\d.]+), and (\d+)% of the last \d+", found.standing.found)
+    assert told is not None
+    usual, edge, latest = map(float, told.groups())
+    assert 16 < edge <= 20
+    assert latest < usual / 2
 
 
 def test_a_person_can_call_usual_what_drifted(users: Users):
