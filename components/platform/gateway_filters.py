@@ -105,7 +105,7 @@ def _global_limit() -> dict[str, Any]:
     """Asks the platform's limiter, which counts for all proxies; while it does not answer, requests pass and the own
     buckets remain.
     """
-    spent = {"format": f"%DYNAMIC_METADATA({scripts.TOKENS_STATE}:generated)%"}
+    spent = {"format": f"%DYNAMIC_METADATA({scripts.TOKENS_STATE}:spent)%"}
     requests, tokens = {"generic_key": {"descriptor_key": "limit", "descriptor_value": "requests"}}, _told("limit", "counted")
     service = {"envoy_grpc": {"cluster_name": CLUSTER}, "timeout": f"{ANSWER_SECONDS}s"}
     return {

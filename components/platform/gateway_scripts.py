@@ -13,7 +13,7 @@ TENANT_STATE = "headway.tenant"
 that tokens are.
 """
 TOKENS_STATE = "headway.tokens"
-"""Namespace of dynamic metadata: the tokens of an answer, `generated`."""
+"""Namespace of dynamic metadata: `spent`, the tokens of a request and its answer; `estimate`, those of a prompt that nobody has counted."""
 EXPERIMENT_STATE = "headway.experiment"
 """Namespace of dynamic metadata: `experiment`, `arm`, `bucket`."""
 
@@ -45,7 +45,7 @@ function envoy_on_request(handle)
   if tokens then
     told:set("{TENANT_STATE}", "tokens", tokens)
     told:set("{TENANT_STATE}", "counted", "tokens")
-    told:set("{TOKENS_STATE}", "generated", 0)
+    told:set("{TOKENS_STATE}", "spent", 0)
   end
 end
 """
@@ -59,15 +59,34 @@ asked in it. Nor what is compressed so that a replica's proxy cannot unpack it b
 it, a thousandfold.
 """
 
+BYTES_OF_A_TOKEN = 4
+"""Of a prompt that nobody has counted: what English text has, of which most requests are more than that."""
+
 TOKENS = f"""
-local function usage(text)
-  local number, past
-  for _, name in ipairs({{"completion_tokens", "output_tokens"}}) do
-    for found, after in text:gmatch('"' .. name .. '":%s*(%d+)()') do
-      if after > (past or 0) then number, past = tonumber(found), after end
+local kinds = {{completion_tokens = "generated", output_tokens = "generated", input_tokens = "prompt", prompt_tokens = "prompt"}}
+
+local function choice_in(text, choice)
+  for index in text:gmatch('"choices":%s*%[{{?"?%l*"?:?%s*(%d*)') do choice = index end
+  return choice
+end
+
+local function usage(text, said, choice)
+  local past, open
+  for start, name, number, after in text:gmatch('()"(%l+_tokens)":%s*(%d+)()') do
+    if kinds[name] then
+      choice = choice_in(text:sub(past or 1, start), choice)
+      if choice == "" then said[kinds[name]] = {{}} end
+      said[kinds[name]][choice] = tonumber(number)
+      past, open = after, after > #text and start
     end
   end
-  return number, past
+  return choice_in(text:sub(past or 1), choice), past, open
+end
+
+local function sum(numbers)
+  local found = 0
+  for _, number in pairs(numbers) do found = found + number end
+  return found
 end
 
 local function events(text)
@@ -75,34 +94,43 @@ local function events(text)
   return found
 end
 
+function envoy_on_request(handle)
+  local headers, most = handle:headers(), handle:filterContext():get("context") or 0
+  local bytes = headers:get("content-encoding") ~= "gzip" and tonumber(headers:get("content-length") or "")
+  local estimate = bytes and math.min(math.ceil(bytes / {BYTES_OF_A_TOKEN}), most) or most
+  handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "estimate", estimate)
+end
+
 function envoy_on_response(handle)
-  local kind = handle:headers():get("content-type") or ""
+  local kind, told = handle:headers():get("content-type") or "", handle:streamInfo():dynamicMetadata()
   local streamed = kind:find("text/event-stream", 1, true)
   if not (streamed or kind:find("application/json", 1, true)) then return end
-  local rest, said, since = "", 0, 0
+  local estimate = (told:get("{TOKENS_STATE}") or {{}})["estimate"] or 0
+  local rest, since, said, choice = "", 0, {{generated = {{}}, prompt = {{}}}}, ""
   for chunk in handle:bodyChunks() do
     local length = chunk:length()
     if length > 0 then
-      local text = rest .. chunk:getBytes(0, length)
-      local number, past = usage(text)
-      if number then
-        said, since = number, events(text:sub(past))
-      else
-        since = since + events(text) - events(rest)
-      end
-      rest = text:sub(-64)
-      local spent = said + (streamed and since or 0)
-      if spent > 0 then handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "generated", spent) end
+      local text, past, open = rest .. chunk:getBytes(0, length), nil, nil
+      choice, past, open = usage(text, said, choice)
+      since = past and events(text:sub(past)) or since + events(text) - events(rest)
+      rest = text:sub(math.max(open or past or 1, #text - 63))
+      local unsaid = streamed and since or 0
+      local spent = sum(said.generated) + unsaid + math.max(sum(said.prompt), unsaid > 0 and estimate or 0)
+      if spent > 0 then handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "spent", spent) end
     end
   end
 end
 """
 """Counts while the answer passes, and holds none of it back.
 
-Servers of the OpenAI API say `usage.completion_tokens` at the end of an answer, or `usage.output_tokens` (responses,
-messages). Each event of a stream is one token at least: what comes after the last usage counts so, for a stream may be
-left before its end, and its first events may repeat whatever its caller wrote. A number inside a generated text does
-not match: there its quotation marks are escaped.
+Servers of the OpenAI API say `usage` at the end of an answer: `prompt_tokens` and `completion_tokens`, or `input_tokens` and
+`output_tokens` (responses, messages). vLLM, which is told to (`--enable-force-include-usage`), says it with each event of completions and
+chats too, of one choice and its prompt; they are added up until the last event says them of all, under no choice. What a stream that is
+left has not said is estimated: each event after the last usage is one token at least, for its first events may repeat whatever its caller
+wrote; the prompt is a part of the request's bytes, or, where nobody knows their number, all that the model's context holds, and never more.
+A number inside a generated text does not match: there its quotation marks are escaped.
+
+Sources: vllm/entrypoints/openai of 0.32 (`should_include_usage`; completion, chat_completion and responses `serving.py`).
 """
 
 BUCKET = f"""

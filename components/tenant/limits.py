@@ -1,4 +1,4 @@
-"""How much of a tenant passes the gateway: its requests and the tokens that are generated for it, over all proxies
+"""How much of a tenant passes the gateway: its requests, and the tokens of their prompts and answers, over all proxies
 together. Pure.
 
 Each proxy first asks its own bucket, then the platform's limiter (`components/platform/limiter.py`), which counts
@@ -43,8 +43,9 @@ def rate_limit(tenant: Tenant, models: Iterable[Model], surroundings: Surroundin
 
     Of a host that is none of these nothing is known, and nothing is served there.
     """
-    hosts = [host for model in models for host in surroundings.public_hosts(tenant.name, model.name)]
-    patches = [filter_data(OWN_LIMIT, _own_bucket(tenant, surroundings)), *host_data(sorted(hosts), _granted(tenant, surroundings))]
+    hosts = {host: model for model in models for host in surroundings.public_hosts(tenant.name, model.name)}
+    known = [each for host, model in sorted(hosts.items()) for each in host_data([host], _granted(tenant, model, surroundings))]
+    patches = [filter_data(OWN_LIMIT, _own_bucket(tenant, surroundings)), *known]
     return gateway_data(name, patches, surroundings, labels("limit", tenant=tenant.name))
 
 
@@ -63,8 +64,8 @@ def _own_bucket(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any]:
     return {"@type": OWN_LIMIT_TYPE, "descriptors": [{"entries": [{"key": "tenant", "value": tenant.name}], "token_bucket": bucket}]}
 
 
-def _granted(tenant: Tenant, surroundings: Surroundings) -> dict[str, dict[str, Any]]:
-    """What the tenant is granted, by the filters that act on it."""
+def _granted(tenant: Tenant, model: Model, surroundings: Surroundings) -> dict[str, dict[str, Any]]:
+    """What the tenant is granted at a host of this model, by the filters that act on it."""
     granted: dict[str, Any] = {
         "tenant": tenant.name,
         "guarded": surroundings.guarded(tenant.name),
@@ -72,5 +73,6 @@ def _granted(tenant: Tenant, surroundings: Surroundings) -> dict[str, dict[str, 
     }
     if tenant.quota.tokens is None:
         return {TENANT: granted}
+    context = model.envelope.largest_request.context_tokens
     # Answers come in lumps of hundreds of tokens: only over a minute do they make a rate.
-    return {TENANT: {**granted, "tokens": window(tenant.quota.tokens, "MINUTE")}, TOKENS: {}}
+    return {TENANT: {**granted, "tokens": window(tenant.quota.tokens, "MINUTE")}, TOKENS: {"context": context} if context else {}}

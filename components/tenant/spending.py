@@ -1,4 +1,4 @@
-"""What a tenant spends and generates, against what its contract grants.
+"""What a tenant spends, in money and tokens, against what its contract grants.
 
 Cost is known a day later, from AWS's split cost allocation for EKS, which divides a node's price by what each
 namespace's pods reserve (GPUs included). Tokens are known at once. The trap: the cost allocation tag
@@ -34,14 +34,15 @@ def budget(tenant: Tenant, cluster: str) -> dict[str, Any]:
 
 
 def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | None:
-    """Generated tokens above the quota; None for a tenant without one.
+    """Tokens of prompts and answers above the quota; None for a tenant without one.
 
     The gateway limits them by the minute (`limits.py`), so this fires where it cannot: answers that it does not
     count, or no limiter.
     """
     if tenant.quota.tokens is None:
         return None
-    rate = f'sum(rate(vllm:generation_tokens_total{{platform_io_tenant="{tenant.name}"}}[5m]))'
+    counts = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total")
+    rate = " + ".join(f'sum(rate({each}{{platform_io_tenant="{tenant.name}"}}[5m]))' for each in counts)
     granted = tenant.quota.tokens.per_second
     return object_(
         "monitoring.coreos.com/v1",
@@ -60,7 +61,7 @@ def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | 
                             "for": "10m",
                             "labels": {"layer": "request", "namespace": tenant.name, "severity": "ticket", "tenant": tenant.name},
                             "annotations": {
-                                "summary": f"{tenant.name} generates more tokens than its quota of {tenant.quota.tokens}",
+                                "summary": f"{tenant.name} uses more tokens than its quota of {tenant.quota.tokens}",
                                 "runbook_url": f"{surroundings.runbooks}/tenant-tokens-above-quota.md",
                             },
                         }

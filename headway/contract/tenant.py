@@ -52,7 +52,7 @@ class Quota(Part):
     requests: Annotated[Rate, between(Rate(1), Rate.parse("10000000/s"))]
     """Requests that the gateway lets through; it answers 429 to further ones."""
     tokens: Annotated[Rate, between(Rate(1), Rate.parse("100000000/s"))] | None = None
-    """Generated tokens that the gateway lets through; needed by tenants of language models."""
+    """Tokens, of prompts and answers together, that the gateway lets through; needed by tenants of language models."""
     monthly_budget: Annotated[Money, between(Money(10**6), Money(10**15))]
     """Monthly cost above which the owner is alerted; forecasts at list price are checked against it too."""
 

@@ -64,6 +64,15 @@ def test_a_tenant_that_has_spent_its_tokens_is_refused_and_no_other(
     assert status(other, COMPLETIONS, OTHERS_HOST, prompt=question(WORDS), max_tokens=1) == 200
 
 
+@pytest.mark.parametrize("leaves", [False, True])
+def test_a_prompt_is_charged_though_its_answer_is_one_token(limiting: Limiter, leaves: bool) -> None:
+    """Which its caller hears of with the first event, and so does the gateway."""
+    one, other = limiting.proxies
+    long = question("nut " * ASKED)
+    assert status(one, COMPLETIONS, stream=leaves, leaves=leaves, prompt=long, max_tokens=512 if leaves else 1) == 200
+    eventually(lambda: status(other, COMPLETIONS, prompt=question(WORDS), max_tokens=1) == 429, within=20)
+
+
 def test_a_caller_that_leaves_is_charged_for_what_was_generated(limiting: Limiter) -> None:
     for _ in range(WINDOW * TOKENS + 1):
         if status(limiting.proxies[0], COMPLETIONS, leaves=True, stream=True, prompt=question(WORDS), max_tokens=512) == 429:

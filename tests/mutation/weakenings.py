@@ -432,8 +432,8 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     "Hide tokens from their count": (
         opened(
             "the last usage is believed, whatever came after",
-            "local spent = said + (streamed and since or 0)",
-            "local spent = said",
+            "local unsaid = streamed and since or 0",
+            "local unsaid = 0",
             raises="_queue.Empty",
         ),
     ),

@@ -1,7 +1,7 @@
 """A gateway's proxy with the platform's filters and two tenants' limits, before a model server that answers as OpenAI's API does."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPResponse
@@ -24,26 +24,42 @@ UNKNOWN = f"shadow.{TENANT.name}.{SURROUNDINGS.hosts[0]}"
 """A route leads from here to the tenant's servers, and no contract is behind it."""
 
 
+PROMPT = 900
+"""Tokens of every prompt, as the model says; a caller who leaves in time hears no number."""
+WORDS = ("prompt_tokens", "completion_tokens")
+"""The API's own for the tokens of a request and of its answer; vLLM writes a total between them."""
+
+
 class Model(Handler):
     """Answers with as many tokens as it is asked for, in one piece or event by event; says the usage unless told not to.
 
-    `counted` is the API's word for them; what is asked as `tools` is said back before anything else.
+    `counted` is the API's words for them; what is asked as `tools` is said back before anything else. Of several `choices` each event says
+    the usage of one, as vLLM does where it is told to say the usage always.
     """
 
     protocol_version = "HTTP/1.1"
 
     def do_POST(self) -> None:
         asked = json.loads(self.body())
-        said = {"usage": {"prompt_tokens": 900, asked.get("counted", "completion_tokens"): asked["tokens"]}}
-        usage = said if asked.get("usage", True) else {}
+        usage = self._usage(asked, asked["tokens"]) if asked.get("usage", True) else {}
         with suppress(OSError):
             if asked.get("stream"):
                 echo = [{"tools": asked["tools"]}] if "tools" in asked else []
-                self._stream(
-                    echo + [{"choices": [{"delta": {"content": "a"}}]}] * asked["tokens"] + [{"choices": [], **usage}] * bool(usage)
-                )
+                self._stream(echo + list(self._pieces(asked)) + [{"choices": [], **usage}] * bool(usage))
             else:
                 self.reply(200, {"choices": [{"text": asked.get("text", "")}], **usage}, content_type="application/json")
+
+    def _usage(self, asked: Mapping[str, Any], tokens: int) -> dict[str, Any]:
+        prompt, answer = asked.get("counted", WORDS)
+        return {"usage": {prompt: PROMPT, "total_tokens": PROMPT + tokens, answer: tokens}}
+
+    def _pieces(self, asked: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        for number in range(asked["tokens"]):
+            if "choices" in asked:
+                choice = number % asked["choices"]
+                yield {"choices": [{"index": choice, "text": "a"}], **self._usage(asked, number // asked["choices"] + 1)}
+            else:
+                yield {"choices": [{"delta": {"content": "a"}}]}
 
     def _stream(self, events: list[Any]) -> None:
         self.send_response(200)
@@ -61,9 +77,10 @@ class LimitedGateway:
 
     port: int
 
-    def ask(self, host: str = HOST, **asked: Any) -> tuple[HTTPResponse, bytes]:
+    def ask(self, host: str = HOST, *, encoding: str = "identity", **asked: Any) -> tuple[HTTPResponse, bytes]:
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=30)) as connection:
-            connection.request("POST", "/v1/completions", json.dumps({"tokens": 0, **asked}), {"host": host})
+            headers = {"host": host, "content-encoding": encoding}
+            connection.request("POST", "/v1/completions", json.dumps({"tokens": 0, **asked}), headers)
             answer = connection.getresponse()
             return answer, answer.read()
 

@@ -4,7 +4,8 @@ The limiter here answers what a test tells it and keeps what it was asked, on th
 """
 
 import json
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import Queue
@@ -15,14 +16,17 @@ import grpc
 import pytest
 
 from components.tenant import limits
+from tests.components.contracts import MODELS
 from tests.loopback import served
 from tests.traffic.limited_gateway import (
     HOST,
     OTHER,
     OTHERS_HOST,
+    PROMPT,
     SECOND,
     TENANT,
     UNKNOWN,
+    WORDS,
     LimitedGateway,
     Model,
     configuration,
@@ -32,6 +36,7 @@ from tests.traffic.proxied import envoy, free_port
 
 PASSES, REFUSED = b"\x08\x01", b"\x08\x02\x12\x0c\x08\x02\x12\x04\x08\x32\x10\x01\x22\x02\x08\x07"
 """RateLimitResponse with overall_code OK, and OVER_LIMIT of 50 a second for another seven seconds."""
+CONTEXT = MODELS["chat"].envelope.largest_request.context_tokens or 0
 RATE, PROXIES = 50, 10
 """Requests a second of all proxies together, and how many proxies share them."""
 
@@ -141,6 +146,11 @@ def gateway(proxy: Gateway) -> Gateway:
     return proxy
 
 
+def prompt_of(asked: Mapping[str, Any]) -> int:
+    """What is taken for the tokens of a prompt that nobody has counted: a quarter of its bytes."""
+    return math.ceil(len(json.dumps(asked)) / 4)
+
+
 def test_every_request_counts_over_all_proxies_against_the_quota_it_carries(gateway: Gateway) -> None:
     assert gateway.ask()[0].status == 200
     assert gateway.limiter.question("requests", None) == Question((("tenant", TENANT.name), ("limit", "requests")), (RATE, 1), None)
@@ -168,7 +178,7 @@ def test_a_host_without_a_contract_is_not_served_because_it_has_no_limit(gateway
 @pytest.mark.parametrize("streamed", [False, True])
 def test_the_tokens_of_an_answer_are_charged_when_it_is_over(gateway: Gateway, streamed: bool) -> None:
     gateway.ask(tokens=17, stream=streamed)
-    asked = gateway.limiter.question("tokens", 17)
+    asked = gateway.limiter.question("tokens", PROMPT + 17)
     assert asked.limit == (20 * 60, 2), "twenty a second, over a minute"
 
 
@@ -178,33 +188,52 @@ def test_before_an_answer_the_tokens_spent_are_read_and_none_are_added(gateway: 
 
 
 def test_a_stream_that_does_not_say_its_usage_is_charged_its_events(gateway: Gateway) -> None:
-    gateway.ask(tokens=9, stream=True, usage=False)
-    gateway.limiter.question("tokens", 9)
+    asked = {"tokens": 9, "stream": True, "usage": False}
+    gateway.ask(**asked)
+    gateway.limiter.question("tokens", 9 + prompt_of(asked))
+
+
+@pytest.mark.parametrize(("text", "encoding"), [("x" * 400_000, "identity"), ("", "gzip")])
+def test_a_prompt_is_taken_for_the_models_context_at_most(gateway: Gateway, text: str, encoding: str) -> None:
+    """Which is what one is taken for whose size nobody knows, such as a compressed one."""
+    gateway.ask(tokens=9, stream=True, usage=False, text=text, encoding=encoding)
+    gateway.limiter.question("tokens", 9 + CONTEXT)
+
+
+def test_a_stream_of_several_choices_is_charged_them_all_and_once(gateway: Gateway) -> None:
+    gateway.ask(tokens=12, stream=True, choices=3)
+    gateway.limiter.question("tokens", PROMPT + 12)
+
+
+def test_a_stream_of_several_choices_that_is_left_is_charged_all_of_them(gateway: Gateway) -> None:
+    gateway.ask(tokens=11, stream=True, choices=3, usage=False)
+    gateway.limiter.question("tokens", 3 * PROMPT + 11)
 
 
 @pytest.mark.parametrize("streamed", [False, True])
 def test_an_api_that_calls_its_tokens_output_is_charged_too(gateway: Gateway, streamed: bool) -> None:
     """`/v1/responses` and `/v1/messages` of vLLM (OpenAI's ResponseUsage, Anthropic's Usage)."""
-    gateway.ask(tokens=23, stream=streamed, counted="output_tokens", text='"output_tokens": 1')
-    gateway.limiter.question("tokens", 23)
+    gateway.ask(tokens=23, stream=streamed, counted=("input_tokens", "output_tokens"), text='"output_tokens": 1')
+    gateway.limiter.question("tokens", PROMPT + 23)
 
 
-@pytest.mark.parametrize("name", ["completion_tokens", "output_tokens"])
+@pytest.mark.parametrize("name", [*WORDS, "input_tokens", "output_tokens"])
 def test_a_number_that_a_caller_has_repeated_to_it_hides_no_tokens(gateway: Gateway, name: str) -> None:
     """A stream that is left before its usage comes, whose first event holds the caller's own words."""
-    gateway.ask(tokens=11, stream=True, usage=False, tools=[{"parameters": {name: 0}}])
-    gateway.limiter.question("tokens", 11)
+    asked = {"tokens": 11, "stream": True, "usage": False, "tools": [{"parameters": {name: 0}}]}
+    gateway.ask(**asked)
+    gateway.limiter.question("tokens", 11 + prompt_of(asked))
 
 
 def test_numbers_that_a_model_writes_into_its_text_are_not_charged(gateway: Gateway) -> None:
     gateway.ask(tokens=4, text='"completion_tokens": 70000')
-    gateway.limiter.question("tokens", 4)
+    gateway.limiter.question("tokens", PROMPT + 4)
 
 
 def test_an_answer_larger_than_any_buffer_passes_whole(gateway: Gateway) -> None:
     answer, body = gateway.ask(tokens=6, text="x" * 5_000_000)
     assert (answer.status, len(json.loads(body)["choices"][0]["text"])) == (200, 5_000_000)
-    gateway.limiter.question("tokens", 6)
+    gateway.limiter.question("tokens", PROMPT + 6)
 
 
 def test_without_the_limiter_requests_pass_up_to_the_proxys_own_limit(gateway: Gateway) -> None:

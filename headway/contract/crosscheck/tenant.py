@@ -40,8 +40,8 @@ def quota(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
             "quota",
             "tokens",
             fact="the tenant has language models and no token quota",
-            consequence="One caller with long answers could use up the whole budget and stay within its quota of requests",
-            remedy=f"Grant tokens; all models at their maximum generate {tokens}",
+            consequence="One caller with long prompts or answers could use up the whole budget and stay within its quota of requests",
+            remedy=f"Grant tokens, of prompts and answers together; all models at their maximum generate {tokens}",
         )
 
 

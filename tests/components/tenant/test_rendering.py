@@ -256,7 +256,10 @@ def test_an_alert_tells_a_tenant_that_exceeds_its_token_quota() -> None:
     alert = spending.token_alert(tenant("assist"), SURROUNDINGS)
     assert alert is not None
     (rule,) = alert["spec"]["groups"][0]["rules"]
-    assert rule["expr"] == 'sum(rate(vllm:generation_tokens_total{platform_io_tenant="assist"}[5m])) > 25000'
+    assert rule["expr"] == (
+        'sum(rate(vllm:generation_tokens_total{platform_io_tenant="assist"}[5m]))'
+        ' + sum(rate(vllm:prompt_tokens_total{platform_io_tenant="assist"}[5m])) > 25000'
+    )
     assert spending.token_alert(tenant("vision"), SURROUNDINGS) is None
 
 

@@ -54,20 +54,22 @@ def test_an_alert_fires_when_it_should_and_not_when_it_is_almost_so(toolchain: T
     assert judge(toolchain, tmp_path, tests, alerts.groups(RUNBOOKS)) == ""
 
 
-def test_a_tenant_that_generates_more_tokens_than_its_quota_is_told(toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_tenant_whose_prompts_and_answers_pass_its_quota_is_told(toolchain: Toolchain, tmp_path: Path) -> None:
     found = spending.token_alert(tenant("assist"), SURROUNDINGS)
     assert found is not None
     granted = tenant("assist").quota.tokens
     assert granted is not None
 
-    def generated(per_second: float) -> list[dict[str, str]]:
-        name = 'vllm:generation_tokens_total{platform_io_tenant="assist",platform_io_model="chat"}'
-        return [{"series": name, "values": f"0+{per_second * 15:g}x240"}]
+    def used(per_second: float) -> list[dict[str, str]]:
+        """Two thirds of it by prompts."""
+        kinds = {"prompt": per_second * 10, "generation": per_second * 5}
+        labels = 'platform_io_tenant="assist",platform_io_model="chat"'
+        return [{"series": f"vllm:{kind}_tokens_total{{{labels}}}", "values": f"0+{each:g}x240"} for kind, each in kinds.items()]
 
     fired = {
         "exp_labels": {"layer": "request", "namespace": "assist", "severity": "ticket", "tenant": "assist"},
         "exp_annotations": {
-            "summary": f"assist generates more tokens than its quota of {granted}",
+            "summary": f"assist uses more tokens than its quota of {granted}",
             "runbook_url": f"{SURROUNDINGS.runbooks}/tenant-tokens-above-quota.md",
         },
     }
@@ -75,10 +77,10 @@ def test_a_tenant_that_generates_more_tokens_than_its_quota_is_told(toolchain: T
     tests = [
         {
             "interval": "15s",
-            "input_series": generated(granted.per_second * 1.1),
+            "input_series": used(granted.per_second * 1.1),
             "alert_rule_test": [expects(name, "40m", [fired])],
         },
-        {"interval": "15s", "input_series": generated(granted.per_second * 0.9), "alert_rule_test": [expects(name, "40m", [])]},
+        {"interval": "15s", "input_series": used(granted.per_second * 0.9), "alert_rule_test": [expects(name, "40m", [])]},
     ]
     assert judge(toolchain, tmp_path, tests, found["spec"]["groups"]) == ""
 
