@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from headway.ledger.store import FolderStore, LedgerStore, connect
+from headway.ledger.store import FolderStore, LedgerStore, S3Store, client
 from headway.ledger.witness import LedgerWitness, named
 from headway.ledger.witness_place import FolderWitness, ParameterWitness
 from headway.private_folder import state_folder
@@ -38,7 +38,7 @@ def opened(address: str) -> LedgerStore:
         return FolderStore(Path(unquote(parts.path)))
     if parts.scheme == "s3" and parts.netloc:
         prefix = parts.path.strip("/")
-        return connect(parts.netloc, f"{prefix}/" if prefix else "")
+        return S3Store(client(), parts.netloc, f"{prefix}/" if prefix else "")
     raise UserError(
         f"{LEDGER_VARIABLE} is {address!r}, which is no address of a ledger.",
         "Without the ledger nobody knows which release has which traffic; nothing was done.",

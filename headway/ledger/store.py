@@ -305,15 +305,9 @@ def _age(answer: Mapping[str, Any]) -> float:
     return max(0.0, (now - answer["LastModified"]).total_seconds() - 1.0)
 
 
-def connect(bucket: str, prefix: str = "", *, endpoint: str | None = None, region: str | None = None) -> S3Store:
-    """A bucket by boto3's own credentials. `endpoint` is for S3-compatible stores. Raises UserError where there are no
-    usable ones."""
-    return S3Store(client(endpoint=endpoint, region=region), bucket, prefix)
-
-
 def client(*, endpoint: str | None = None, region: str | None = None) -> Any:
-    """A client of S3 with timeouts and no blind retries of writes. Raises UserError where there are no usable
-    credentials."""
+    """A client of S3 by boto3's own credentials, with timeouts and no blind retries of writes. `endpoint` is for S3-compatible
+    stores. Raises UserError where there are no usable credentials."""
     import boto3
     from botocore.config import Config
 

@@ -20,7 +20,7 @@ TIMEOUT_SECONDS = 3.0
 WHOLE_SECONDS = 10.0
 """Longest wait for all of it, with whatever credentials have to be asked for first."""
 _LONGEST = 200
-"""Characters that are read of what a witness says."""
+"""How much is read of what a witness says."""
 
 
 class ParameterWitness:
@@ -90,8 +90,8 @@ class FolderWitness:
 
     def said(self, chain: str) -> str | None:
         try:
-            with self._file(chain).open(encoding="utf-8", errors="replace") as file:
-                return file.read(_LONGEST)
+            with self._file(chain).open("rb") as file:
+                return file.read(_LONGEST).decode(errors="replace")
         except FileNotFoundError:
             return None
         except OSError as failure:

@@ -14,7 +14,7 @@ from headway.contract.released import release_id
 from headway.environment.kubernetes import KubernetesApi
 from headway.ledger import lease
 from headway.ledger.chain import Ledger
-from headway.ledger.store import connect
+from headway.ledger.store import S3Store, client
 from headway.release.driver.live_service import ROUTES, LiveService, route_of
 from headway.release.driver.service_under_release import LiveRoute
 from headway.wire import WATCHED_UNTIL
@@ -90,9 +90,8 @@ class Bed:
 
     @property
     def ledger(self) -> Ledger:
-        return Ledger(
-            connect(BUCKET, PREFIX, endpoint=self.address, region="us-west-2"), SERVICE, "sandbox", "test", lambda: datetime.now(UTC)
-        )
+        store = S3Store(client(endpoint=self.address, region="us-west-2"), BUCKET, PREFIX)
+        return Ledger(store, SERVICE, "sandbox", "test", lambda: datetime.now(UTC))
 
     def next_tick(self) -> dict[str, Any]:
         """What the next tick to be written down counted."""

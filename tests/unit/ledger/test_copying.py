@@ -37,7 +37,7 @@ class Dying(FolderStore):
 
 
 def appended(store: LedgerStore, chain: str, count: int) -> None:
-    ledger = Ledger(store, chain, ENVIRONMENT, "ci", lambda: START)
+    ledger = Ledger(store, chain, ENVIRONMENT, "ci", lambda: START + timedelta(minutes=len(ledger.events)))
     ledger.read()
     for _ in range(count):
         ledger.append("noted", {"of": len(ledger.events)})
@@ -80,7 +80,9 @@ def test_a_second_copy_writes_what_is_new_alone(tmp_path: Path) -> None:
     source, target = filled(FolderStore(tmp_path / "a")), FolderStore(tmp_path / "b")
     copy(source, target)
     appended(source, CHAINS[1], 2)
-    assert {chain: one.new for chain, one in copy(source, target).items()} == {CHAINS[0]: 0, CHAINS[1]: 2}
+    found = copy(source, target)
+    assert {chain: one.new for chain, one in found.items()} == {CHAINS[0]: 0, CHAINS[1]: 2}
+    assert found[CHAINS[1]].newest == "2026-11-23T12:07:00.000Z"
 
 
 @pytest.mark.parametrize("writes", [0, 1, 3, 9])

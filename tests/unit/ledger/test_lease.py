@@ -2,6 +2,7 @@
 
 import io
 import itertools
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -212,6 +213,21 @@ def test_a_lease_deleted_again_after_its_holder_showed_it_is_waited_for_anew(pla
     assert one.left("one") > 0 and two.left("two") <= 0
 
 
+def test_who_misses_a_lease_stands_in_for_it_until_its_holder_shows_it(place: Place) -> None:
+    one, two = place.ledger("one"), place.ledger("two")
+    one.acquire("one", TERM)
+    place.delete()
+    place.time.passes(30)
+    assert refused(two, "two").fact.endswith("is driven by one until 2026-11-21T12:01:30.000Z.")
+    held = place.store.held(leases.key(CHAIN))
+    assert held is not None
+    assert json.loads(held.body) == {"count": 1, "holder": "two", "number": 1, "renewed": "2026-11-21T12:00:30.000Z", "seconds": 60}
+    assert one.lease() == leases.Lease("one", 1, 60)
+    one.acquire("one", TERM)
+    held = place.store.held(leases.key(CHAIN))
+    assert held is not None and json.loads(held.body)["holder"] == "one"
+
+
 def test_a_lease_whose_object_is_deleted_is_shown_again_by_its_holder(place: Place) -> None:
     one, two = place.ledger("one"), place.ledger("two")
     one.acquire("one", TERM)
@@ -272,7 +288,7 @@ def test_who_renews_while_another_one_makes_up_his_mind_keeps_the_lease(place: P
         return replace(*words)
 
     place.store.replace = meanwhile  # type: ignore[method-assign]
-    with pytest.raises(LostError):
+    with pytest.raises(LostError, match="the lease of vision/defects was written by somebody else"):
         two.acquire("two", TERM)
     assert [event.actor for event in two.read()] == ["one"]
 

@@ -16,7 +16,8 @@ from headway.ledger import lease as leases
 from headway.ledger import proof
 from headway.ledger.chain import Ledger, LostError, register, verify
 from headway.ledger.events import Event, canonical, digest, genesis, key, parse
-from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, S3Store, TakenError, UnreachableError, connect
+from headway.ledger.location import opened
+from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, S3Store, TakenError, UnreachableError, client
 from headway.ledger.store_proof import prove
 from headway.problem import UserError
 
@@ -65,7 +66,7 @@ class Lossy(FolderStore):
 
 def test_a_key_is_written_once(store: LedgerStore) -> None:
     store.create("a/b", b"1")
-    with pytest.raises(TakenError):
+    with pytest.raises(TakenError, match="a/b"):
         store.create("a/b", b"2")
     assert store.get("a/b") == b"1"
 
@@ -100,9 +101,9 @@ def test_what_is_replaced_is_replaced_by_who_saw_its_newest_writing(store: Ledge
     first = store.replace("leases/a", b"1", None)
     second = store.replace("leases/a", b"2", first)
     for tag in (None, first, '"0"'):
-        with pytest.raises(TakenError):
+        with pytest.raises(TakenError, match="leases/a"):
             store.replace("leases/a", b"3", tag)
-    with pytest.raises(TakenError):
+    with pytest.raises(TakenError, match="leases/gone"):
         store.replace("leases/gone", b"3", second)
     found = store.held("leases/a")
     assert found is not None and (found.body, found.tag, found.age < 60) == (b"2", second, True)
@@ -124,26 +125,46 @@ def test_of_many_who_saw_the_same_writing_one_replaces_it(tmp_path: Path) -> Non
         assert sum(pool.map(attempt, range(32))) == 1
 
 
-@pytest.mark.parametrize(
-    ("code", "status", "says"),
-    [
-        ("AccessDenied", 403, "refuses this identity or this request .AccessDenied: told by the store"),
-        ("ExpiredToken", 400, "ExpiredToken"),
-        ("RequestTimeTooSkewed", 403, "RequestTimeTooSkewed"),
-        ("NotImplemented", 501, "NotImplemented"),
-        ("RequestTimeout", 400, None),
-        ("SlowDown", 503, None),
-    ],
-)
-def test_what_a_store_refuses_is_said_and_what_it_cannot_do_now_is_asked_again(code: str, status: int, says: str | None) -> None:
+REFUSED: list[tuple[str, int, type[Exception], str]] = [
+    ("AccessDenied", 403, UserError, r"refuses this identity or this request \(AccessDenied: told by the store\)"),
+    ("ExpiredToken", 400, UserError, "ExpiredToken"),
+    ("RequestTimeTooSkewed", 403, UserError, "RequestTimeTooSkewed"),
+    ("NotImplemented", 501, UserError, "NotImplemented"),
+    *((code, status, UnreachableError, f"^HTTP {status}$") for code, status in (("RequestTimeout", 400), ("OperationAborted", 400))),
+    *(("SlowDown", status, UnreachableError, f"^HTTP {status}$") for status in (429, 500, 502, 503, 504)),
+]
+
+
+@pytest.mark.parametrize(("code", "status", "error", "says"), REFUSED, ids=[f"{code}-{status}" for code, status, _, _ in REFUSED])
+def test_what_a_store_refuses_is_said_and_what_it_cannot_do_now_is_asked_again(
+    code: str, status: int, error: type[Exception], says: str
+) -> None:
     made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
     with Stubber(made) as stub:
         for method in ("get_object", "put_object", "list_objects_v2"):
             stub.add_client_error(method, code, "told by the store", status)
         store = S3Store(made, "ledger")
         for act in (lambda: store.get("k"), lambda: store.create("k", b"1"), lambda: store.list("k")):
-            with pytest.raises(UserError if says else UnreachableError, match=says):
+            with pytest.raises(error, match=says):
                 act()
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error", "says"),
+    [
+        ("PreconditionFailed", 412, TakenError, "^k$"),
+        ("NoSuchKey", 404, TakenError, "^k$"),
+        ("ConditionalRequestConflict", 409, UnreachableError, "^a concurrent write to k$"),
+    ],
+)
+def test_a_write_that_others_were_before_is_told_from_one_that_may_have_arrived(
+    code: str, status: int, error: type[Exception], says: str
+) -> None:
+    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    with Stubber(made) as stub:
+        stub.add_client_error("put_object", code, "told by the store", status)
+        with pytest.raises(error, match=says):
+            S3Store(made, "ledger").create("k", b"1")
 
 
 def test_a_bucket_that_is_not_there_is_told_from_one_that_is_silent() -> None:
@@ -168,11 +189,20 @@ def test_without_credentials_nobody_waits_for_the_ledger(monkeypatch: pytest.Mon
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
     with pytest.raises(UserError, match="Unable to locate credentials"):
-        connect("ledger", endpoint="http://127.0.0.1:9", region="us-east-1").get("k")
+        opened("s3://ledger").get("k")
     monkeypatch.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(UserError, match="nobody"):
-        connect("ledger")
+        opened("s3://ledger")
+
+
+def test_a_store_is_asked_where_it_is_once_and_waited_for_ten_seconds() -> None:
+    """A write that is sent again by itself would find its own object, and take it for somebody else's."""
+    made: Any = client(endpoint="http://127.0.0.1:9", region="eu-west-1")
+    assert (made.meta.endpoint_url, made.meta.region_name) == ("http://127.0.0.1:9", "eu-west-1")
+    config = made.meta.config
+    assert (config.connect_timeout, config.read_timeout, config.retries["total_max_attempts"]) == (10, 10, 1)
 
 
 def test_what_one_writer_appends_another_reads_in_order(store: LedgerStore) -> None:
@@ -186,9 +216,22 @@ def test_what_one_writer_appends_another_reads_in_order(store: LedgerStore) -> N
 def test_two_writers_cannot_both_own_a_number(store: LedgerStore) -> None:
     one, two = ledger(store, "one"), ledger(store, "two")
     one.append("step", {})
-    with pytest.raises(LostError):
+    with pytest.raises(LostError, match="event 1 of vision/defects was written by somebody else"):
         two.append("step", {})
     assert [e.actor for e in two.read()] == ["one"]
+
+
+def test_who_wrote_at_the_very_same_moment_and_lost_is_told_which_event(tmp_path: Path) -> None:
+    class Racing(FolderStore):
+        def create(self, key: str, body: bytes) -> None:
+            if not self.list(f"{CHAIN}/events/"):
+                ledger(FolderStore(tmp_path), "another").append("step", {})
+            super().create(key, body)
+
+    late = ledger(Racing(tmp_path))
+    with pytest.raises(LostError, match="event 1 of vision/defects was written by somebody else"):
+        late.append("step", {})
+    assert [e.actor for e in late.read()] == ["another"]
 
 
 def test_a_write_whose_answer_was_lost_but_arrived_counts_once(tmp_path: Path) -> None:
@@ -199,7 +242,7 @@ def test_a_write_whose_answer_was_lost_but_arrived_counts_once(tmp_path: Path) -
 
 def test_a_write_that_never_arrived_is_reported_and_can_be_repeated(tmp_path: Path) -> None:
     writer = ledger(Lossy(tmp_path, arrives=False))
-    with pytest.raises(UnreachableError):
+    with pytest.raises(UnreachableError, match="timeout"):
         writer.append("step", {})
     writer.append("step", {})
     assert len(ledger(FolderStore(tmp_path)).read()) == 1

@@ -65,3 +65,65 @@ def test_who_has_no_arm_has_no_weight() -> None:
         Share.percent(0),
         Share.percent(0),
     ]
+
+
+BASELINE = TrafficArm(release="a", role=ArmRole.BASELINE, weight=Share.percent(10))
+COMPARED = TrafficSplit(arms=(CANARY, BASELINE, TrafficArm(release="a", weight=Share.percent(80))))
+EVEN = TrafficSplit(
+    arms=(TrafficArm(release="b", role=ArmRole.CANARY, weight=Share.percent(50)), TrafficArm(release="a", weight=Share.percent(50)))
+)
+DARK = TrafficSplit(arms=(SILENT, WHOLE))
+COPIED = TrafficSplit(arms=(WHOLE, SILENT), mirror=TrafficMirror(release="b", share=Share.percent(5)))
+DIVIDED = TrafficSplit(arms=(WHOLE, SILENT), user_split=users(50))
+
+
+def test_arms_stand_in_the_order_in_which_the_canarys_weight_only_adds_users() -> None:
+    assert [arm.key for arm in COMPARED.ordered] == ["a", "a-baseline", "b"]
+    assert COMPARED.percentages == {"b": 10, "a-baseline": 10, "a": 80}
+
+
+@pytest.mark.parametrize(("split", "primary"), [(COMPARED, "a"), (EVEN, "a"), (DARK, "a"), (TrafficSplit.only("c"), "c")])
+def test_who_bypasses_the_mesh_meets_the_arm_with_the_greatest_weight(split: TrafficSplit, primary: str) -> None:
+    """And of two with the same weight the stable one."""
+    assert split.primary.release == primary
+
+
+@pytest.mark.parametrize(
+    ("split", "exposes"),
+    [(TrafficSplit.only("a"), False), (DARK, False), (COMPARED, True), (EVEN, True), (COPIED, True), (DIVIDED, True)],
+)
+def test_a_new_version_is_exposed_by_its_weight_by_copies_or_by_divided_users(split: TrafficSplit, exposes: bool) -> None:
+    assert split.exposes is exposes
+
+
+def test_users_are_led_to_the_canary_only_where_they_are_divided() -> None:
+    assert DIVIDED.led == ("e", "b")
+    assert [split.led for split in (DARK, COPIED, EVEN)] == [None, None, None]
+    assert TrafficSplit.only("a").arm(ArmRole.CANARY) is None
+
+
+ODD: list[tuple[tuple[str | int, ...], Any]] = [
+    (("arms", 0, "replicas"), "3"),
+    (("arms", 0, "at_least"), 1.5),
+    (("arms", 0, "at_most"), "9"),
+    (("arms", 0, "arm"), "leader"),
+    (("arms", 0, "weight"), "all"),
+    (("digests", "a"), 7),
+    (("split", "experiment"), 7),
+    (("split", "user_claim"), None),
+    (("split", "hash"), ["murmur3"]),
+    (("split", "share"), "half"),
+    (("split", "colour"), "red"),
+]
+
+
+@pytest.mark.parametrize(("at", "value"), ODD, ids=[".".join(map(str, at)) for at, _ in ODD])
+def test_a_split_with_an_odd_value_is_not_read(at: tuple[str | int, ...], value: Any) -> None:
+    document: Any = TrafficSplit(arms=DIVIDED.arms, digests={"a": "1" * 64}, user_split=DIVIDED.user_split).document()
+    assert TrafficSplit.read(document).document() == document
+    part = document
+    for step in at[:-1]:
+        part = part[step]
+    part[at[-1]] = value
+    with pytest.raises((TypeError, ValueError)):
+        TrafficSplit.read(document)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Event as Signal
+from threading import current_thread
 from typing import Any
 
 import boto3
@@ -399,17 +400,24 @@ def test_without_credentials_a_parameter_is_silent(
 
 
 @pytest.mark.parametrize("asks", [lambda one: one.said(CHAIN), lambda one: one.write(CHAIN, "1:a")], ids=["said", "write"])
-@pytest.mark.parametrize("code", ["AccessDeniedException", "ThrottlingException", "InternalServerError"])
-def test_a_refusal_of_the_parameter_is_silence(asks: Callable[[LedgerWitness], Any], code: str) -> None:
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        *((({"Error": {"Code": code}}), code) for code in ("AccessDeniedException", "ThrottlingException", "InternalServerError")),
+        ({"Error": {}}, "an answer without a code"),
+        ({}, "an answer without a code"),
+    ],
+)
+def test_a_refusal_of_the_parameter_is_silence(asks: Callable[[LedgerWitness], Any], answer: Any, why: str) -> None:
     """Not unknown: nothing would be contradicted."""
 
     class Refusing:
         def get_parameter(self, **_: str) -> None:
-            raise ClientError({"Error": {"Code": code, "Message": "no"}}, "GetParameter")
+            raise ClientError(answer, "GetParameter")
 
         put_parameter = get_parameter
 
-    with pytest.raises(SilentWitnessError, match=code):
+    with pytest.raises(SilentWitnessError, match=f"^{why}$"):
         asks(ParameterWitness("prod", "eu-west-1", "s3://l", Refusing()))
 
 
@@ -426,6 +434,7 @@ def test_an_answer_that_never_ends_is_silence(asks: Callable[[LedgerWitness], An
 
     class Dripping:
         def get_parameter(self, **_: str) -> None:
+            assert current_thread().daemon, "it would keep the process from its end"
             ended.wait(60)
 
         put_parameter = get_parameter
@@ -438,6 +447,14 @@ def test_an_answer_that_never_ends_is_silence(asks: Callable[[LedgerWitness], An
 def test_a_word_is_read_within_bounds(tmp_path: Path) -> None:
     FolderWitness(tmp_path).write(CHAIN, "1" * 10_000_000)
     assert len(FolderWitness(tmp_path).said(CHAIN) or "") == 200
+
+
+def test_a_word_that_is_no_text_names_no_event(tmp_path: Path) -> None:
+    witness = FolderWitness(tmp_path)
+    witness.write(CHAIN, "1:a")
+    (file,) = tmp_path.iterdir()
+    file.write_bytes(b"1:\xff")
+    assert "which names no event" in (ask(witness, CHAIN).against(()) or "")
 
 
 def test_a_lease_that_is_taken_asks_the_witness_first(store: Bucket, witness: Noted) -> None:
