@@ -166,6 +166,10 @@ def test_who_reads_is_told_whose_turn_it_is_and_for_how_long(place: Place) -> No
     assert (one.left("one"), one.left("two"), two.left("one")) == (40, 0, 0)
     one.acquire("one", TERM)
     assert one.left("one") == 60
+    place.delete()
+    assert two.lease() == leases.Lease("one", 1, 60)
+    place.time.passes(20)
+    assert two.lease() == leases.Lease("one", 1, 40), "from when it was missed"
 
 
 def test_a_holder_known_to_be_dead_keeps_nobody_out(place: Place) -> None:

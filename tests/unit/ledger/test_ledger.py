@@ -167,6 +167,14 @@ def test_a_write_that_others_were_before_is_told_from_one_that_may_have_arrived(
             S3Store(made, "ledger").create("k", b"1")
 
 
+def test_a_write_names_the_hash_that_s3_checks_and_that_nothing_may_be_there() -> None:
+    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    hashed = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": "a4ayc/80/OGda4BO/1o/V0etpOqiLx1JwB5S3beHW0s="}
+    with Stubber(made) as stub:
+        stub.add_response("put_object", {"ETag": '"e"'}, {"Bucket": "ledger", "Key": "p/k", "Body": b"1", "IfNoneMatch": "*", **hashed})
+        S3Store(made, "ledger", "p/").create("k", b"1")
+
+
 def test_a_bucket_that_is_not_there_is_told_from_one_that_is_silent() -> None:
     made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
     with Stubber(made) as stub:
