@@ -85,6 +85,12 @@ def _typed(api_version: str, kind: str) -> Constructor | None:
     return found() if found else None
 
 
+_IMMUTABLE: Mapping[tuple[str, str], tuple[str, ...]] = {("scheduling.k8s.io/v1", "PriorityClass"): ("preemptionPolicy", "value")}
+"""Fields that the API server changes in no object (kubernetes pkg/apis/scheduling/validation) and that pulumi-kubernetes patches all the
+same (pulumi/pulumi-kubernetes#1830). It then takes no object away before its successor either, so both are said of the resource.
+"""
+
+
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
 
@@ -109,6 +115,9 @@ def register(name: str, manifests: Iterable[Manifest], options: Callable[[list[p
 
 def _make(logical: str, body: Mapping[str, Any], opts: pulumi.ResourceOptions) -> pulumi.Resource:
     rest = {key: value for key, value in body.items() if key not in ("apiVersion", "kind")}
+    if fields := _IMMUTABLE.get((body["apiVersion"], body["kind"])):
+        anew = pulumi.ResourceOptions(delete_before_replace=True, replace_on_changes=list(fields))
+        opts = pulumi.ResourceOptions.merge(opts, anew)
     typed = _typed(body["apiVersion"], body["kind"])
     if typed is not None:
         return typed(logical, opts=opts, **{_snake(key): value for key, value in rest.items()})

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from pulumi import automation as auto
 
+from components.manifests import Manifest, object_, register
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from pulumi_embedded.engine.provider import ProviderError
 from pulumi_embedded.providers.kubernetes import crds
@@ -155,6 +156,24 @@ def test_replicas_that_an_autoscaler_owns_are_left_alone(stack: Stack, team: str
     )
     assert stack.up(service(team, replicas=1, minReadySeconds=1))["update"] == 1
     assert control_plane.get("Deployment", "web", api_version="apps/v1", namespace=team)["spec"]["replicas"] == 3
+
+
+@pytest.mark.parametrize("changed", [{"value": 20_000}, {"preemptionPolicy": "Never"}], ids=str)
+def test_a_tenants_other_priority_replaces_its_class(stack: Stack, control_plane: ControlPlane, changed: dict[str, Any]) -> None:
+    kind, name = "scheduling.k8s.io/v1", f"t-{uuid4().hex[:8]}"
+
+    def program(**said: Any) -> Program:
+        def run() -> None:
+            body = object_(kind, "PriorityClass", name, **{"value": 10_000, "preemptionPolicy": "PreemptLowerPriority", **said})
+            register("team", [Manifest(role="priority", body=body)], lambda _: pulumi.ResourceOptions())
+
+        return run
+
+    stack.up(program())
+    assert stack.preview(program(**changed)) == {"replace": 1, "same": 1}
+    assert stack.up(program(**changed)) == {"replace": 1, "same": 1}
+    live = control_plane.get("PriorityClass", name, api_version=kind, namespace=None)
+    assert {key: live[key] for key in changed} == changed
 
 
 def test_a_destroyed_stack_leaves_nothing(stack: Stack, control_plane: ControlPlane) -> None:

@@ -90,7 +90,6 @@ def test_a_cluster_scoped_object_has_no_namespace_to_change() -> None:
         ),
         ("core/v1:Pod", {"spec": {"nodeName": "a"}}, {"spec": {"nodeName": "b"}}, "spec.nodeName"),
         ("rbac.authorization.k8s.io/v1:RoleBinding", {"roleRef": {"name": "a"}}, {"roleRef": {"name": "b"}}, "roleRef.name"),
-        ("scheduling.k8s.io/v1:PriorityClass", {"value": 1}, {"value": 2}, "value"),
         ("storage.k8s.io/v1:StorageClass", {"parameters": {"a": "1"}}, {"parameters": {"a": "2"}}, "parameters.a"),
     ],
 )
@@ -114,6 +113,21 @@ def test_a_field_that_may_change_does_not_replace(kind: str, old: Properties, ne
     found = difference(named("x", **old), named("x", **new), kind)
     assert found.details
     assert found.replaces == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "old", "new"),
+    [
+        ("scheduling.k8s.io/v1:PriorityClass", {"value": 1}, {"value": 2}),
+        ("storage.k8s.io/v1:StorageClass", {"reclaimPolicy": "Delete"}, {"reclaimPolicy": "Retain"}),
+        ("node.k8s.io/v1:RuntimeClass", {"handler": "a"}, {"handler": "b"}),
+        ("core/v1:ResourceQuota", {"spec": {"scopeSelector": {}}}, {"spec": {"scopeSelector": {"matchExpressions": []}}}),
+    ],
+)
+def test_what_the_provider_does_not_know_as_immutable_is_patched(kind: str, old: Properties, new: Properties) -> None:
+    found = difference(named("x", **old), named("x", **new), kind)
+    assert found.details
+    assert (found.replaces, found.delete_before_replace) == ((), False)
 
 
 def test_data_changes_in_place_where_the_provider_says_so() -> None:
@@ -150,8 +164,9 @@ def test_an_object_with_a_made_up_name_is_replaced_under_a_new_one_first() -> No
     assert not found.delete_before_replace
 
 
-def test_a_forced_replacement_of_the_same_name_deletes_first() -> None:
-    assert difference(web(), web()).delete_before_replace
+def test_a_replacement_that_others_ask_for_does_not_delete_first() -> None:
+    assert not difference(web(), web()).delete_before_replace
+    assert not difference(web(), web(replicas=2)).delete_before_replace
 
 
 def test_losing_all_metadata_replaces() -> None:
@@ -183,6 +198,7 @@ def test_a_release_is_replaced_by_its_name_only() -> None:
     assert compare_plain(old, {**old, "version": "2"}, (), replacing=("name", "namespace")).replaces == ()
     found = compare_plain(old, {**old, "name": "b"}, (), replacing=("name", "namespace"))
     assert (found.details, found.replaces) == ({"name": "update-replace"}, ("name",))
+    assert not compare_plain(old, old, (), replacing=("name", "namespace")).delete_before_replace
 
 
 @given(VALUES)

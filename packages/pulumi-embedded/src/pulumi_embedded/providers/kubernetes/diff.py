@@ -59,26 +59,26 @@ def compare(
         details[written] = _REPLACED[change] if replace else change
         if replace:
             replaces.append(written)
-    return DiffResult(details, tuple(replaces), keeps_name(left, right) and not names.autonamed(new))
+    # Only where a change of its own replaces (pulumi-kubernetes, provider/pkg/provider/provider.go, `Diff`): whoever asks otherwise for a
+    # replacement (`--replace`, `replaceOnChanges`) says himself that the old object goes first, or the new one meets it.
+    return DiffResult(details, tuple(replaces), bool(replaces) and keeps_name(left, right) and not names.autonamed(new))
 
 
 def compare_plain(old: Properties, new: Properties, ignored: Sequence[str], *, replacing: Sequence[str]) -> DiffResult:
-    """The difference of inputs that are no object; changes at or below `replacing` replace. Raises ValueError as `compare`."""
+    """The difference of inputs that are no object; changes at or below `replacing` replace, and the old one never goes first
+    (provider/pkg/provider/helm_release.go, `Diff`). Raises ValueError as `compare`.
+    """
     ignore, forced = [parse(written) for written in ignored], [parse(written) for written in replacing]
     found: dict[Path, DiffKind] = {
         path: change for path, change in changes(old, new).items() if not any(paths.covers(pattern, path) for pattern in ignore)
     }
     replaces = {path for path in found if any(paths.covers(pattern, path) for pattern in forced)}
     details: dict[str, DiffKind] = {render(path): _REPLACED[change] if path in replaces else change for path, change in found.items()}
-    same_name = all(paths.get(old, path) == paths.get(new, path) for path in forced)
-    return DiffResult(details, tuple(render(path) for path in found if path in replaces), same_name)
+    return DiffResult(details, tuple(render(path) for path in found if path in replaces), delete_before_replace=False)
 
 
 def keeps_name(old: Properties, new: Properties) -> bool:
-    """Whether a replacement would meet its predecessor under the same name: that one must go first.
-
-    True also without any difference, because the engine may be told to replace (`--replace`, a trigger).
-    """
+    """Whether a replacement would meet its predecessor under the same name: that one must go first."""
     before, after = names.metadata(old), names.metadata(new)
     known = UNKNOWN not in (after.get("name"), after.get("namespace"), new.get("metadata"))
     return known and (before.get("name"), before.get("namespace")) == (after.get("name"), after.get("namespace"))

@@ -1,7 +1,8 @@
-"""Which fields of which kinds cannot change in place: data, as pulumi-kubernetes 4.34 and the API server's validation have it.
+"""Which changed fields replace an object: data, as pulumi-kubernetes has it, and no more.
 
-Sources: github.com/pulumi/pulumi-kubernetes provider/pkg/provider/diff.go (`forceNew`), and where the API server answers "field is
-immutable" though that table is silent: k8s.io/kubernetes pkg/apis/*/validation (Job template, PriorityClass value, StorageClass, PVC).
+Source: github.com/pulumi/pulumi-kubernetes provider/pkg/provider/diff.go (`forceNew`), read at 94977969 (2026-07, after 4.32). The trap: that
+table does not know all that the API server calls immutable (pulumi/pulumi-kubernetes#1830: PriorityClass). Such a change is patched, and
+refused; a program says `replaceOnChanges` of it, and `deleteBeforeReplace`, which the provider asks for only where its own table replaces.
 """
 
 from pulumi_embedded.engine.paths import Path, parse
@@ -19,28 +20,21 @@ _VOLUME_SOURCES = ("csi", "fc", "hostPath", "iscsi", "local", "nfs")
 _IMMUTABLE: dict[tuple[str, str], tuple[str, ...]] = {
     ("apps", "DaemonSet"): _SELECTOR,
     ("apps", "Deployment"): _SELECTOR,
-    ("apps", "ReplicaSet"): _SELECTOR,
     ("apps", "StatefulSet"): (*_SELECTOR, *_STATEFUL_SET),
-    ("batch", "Job"): (*_SELECTOR, "spec.completionMode", "spec.completions", "spec.parallelism", "spec.template"),
+    ("batch", "Job"): (*_SELECTOR, "spec.completions", "spec.parallelism", "spec.template"),
     ("", "PersistentVolume"): tuple(f"spec.{source}" for source in _VOLUME_SOURCES),
-    ("", "PersistentVolumeClaim"): ("spec",),
+    ("", "PersistentVolumeClaim"): ("spec.accessModes", "spec.selector", "spec.storageClassName", "spec.volumeName"),
     ("", "Pod"): ("spec",),
-    ("", "ResourceQuota"): ("spec.scopes", "spec.scopeSelector"),
+    ("", "ResourceQuota"): ("spec.scopes",),
     ("", "Secret"): ("type",),
     ("", "Service"): ("spec.clusterIP",),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"): ("spec.group", "spec.names.kind", "spec.names.plural", "spec.scope"),
-    ("coordination.k8s.io", "LeaseCandidate"): ("spec.leaseName",),
     ("rbac.authorization.k8s.io", "ClusterRoleBinding"): _ROLE_BINDING,
     ("rbac.authorization.k8s.io", "RoleBinding"): _ROLE_BINDING,
-    ("scheduling.k8s.io", "PriorityClass"): ("preemptionPolicy", "value"),
-    ("node.k8s.io", "RuntimeClass"): ("handler",),
-    ("storage.k8s.io", "StorageClass"): ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode"),
-    ("storage.k8s.io", "CSIDriver"): ("spec.attachRequired",),
-    ("storage.k8s.io", "VolumeAttributesClass"): ("driverName", "parameters"),
+    ("storage.k8s.io", "StorageClass"): ("parameters", "provisioner"),
 }
 # What may change below a field that otherwise may not.
 _MUTABLE: dict[tuple[str, str], tuple[str, ...]] = {("", "Pod"): _POD_MUTABLE}
-_PAYLOAD = ("binaryData", "data", "immutable", "stringData")
+_PAYLOAD = ("binaryData", "data", "stringData")
 
 _PARSED = {key: tuple(parse(field) for field in fields) for key, fields in _IMMUTABLE.items()}
 _PARSED_MUTABLE = {key: tuple(parse(field) for field in fields) for key, fields in _MUTABLE.items()}
