@@ -2,11 +2,11 @@
 
 import json
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sandbox.traffic.demo import PROMOTED, WANTED
+from sandbox.traffic.demo import PROMOTED, Wanted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,12 +57,12 @@ class Book:
             sink.write(json.dumps(asdict(cell), sort_keys=True) + "\n")
 
 
-def table(cells: Sequence[TrafficCell], kind: str, order: Sequence[str]) -> Iterator[str]:
-    """The Markdown table of one kind of cells, in rows of that order."""
-    yield {
-        "releases": "| release | ended as it should | decided at | time, median and longest | requests of users that it answered | of users' requests, lost |",
-        "faults": "| killed | ended as it should | outcome | time to the end | requests | lost | from the first lost to the last |",
-    }[kind]
+def table(cells: Sequence[TrafficCell], kind: str, wanted: Mapping[str, Wanted], order: Sequence[str]) -> Iterator[str]:
+    """The Markdown table of one kind of cells, in rows of that order; `wanted`: how each of a model's releases should end."""
+    if kind == "faults":
+        yield "| killed | ended as it should | outcome | time to the end | requests | lost | from the first lost to the last |"
+    else:
+        yield "| release | ended as it should | decided at | time, median and longest | requests of users that it answered | of users' requests, lost |"
     yield "|---|---|---|---|---|---|" + ("---|" if kind == "faults" else "")
     for name in sorted({each.name for each in cells if each.table == kind}, key=[*order].index):
         found = [each for each in cells if (each.table, each.name) == (kind, name)]
@@ -70,9 +70,9 @@ def table(cells: Sequence[TrafficCell], kind: str, order: Sequence[str]) -> Iter
         seconds = [each.seconds for each in found]
         lost, sent = sum(each.lost for each in found), sum(each.requests for each in found)
         took = f"{statistics.median(seconds):.0f} s, {max(seconds):.0f} s"
-        if kind == "releases":
+        if kind != "faults":
             where = ", ".join(sorted({f"{each.outcome}, {each.where}" for each in found}))
-            users = "all in the end" if WANTED[name] == PROMOTED else f"{max(each.users for each in found):,}"
+            users = "all in the end" if wanted[name] == PROMOTED else f"{max(each.users for each in found):,}"
             yield f"| `{name}` | {good} | {where} | {took} | {users} | {lost:,} of {sent:,} |"
         else:
             outcomes = ", ".join(sorted({f"{each.outcome}" for each in found}))

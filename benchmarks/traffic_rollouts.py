@@ -1,10 +1,11 @@
-"""Whole releases on real traffic, for docs/benchmarks.md: `python -m benchmarks.traffic_rollouts releases|faults|operations [--runs N]`.
+"""Whole releases on real traffic, for docs/benchmarks.md: `python -m benchmarks.traffic_rollouts KIND [--runs N]`.
 
-`releases` tries each of the classifier's nine releases; `faults` releases one that is as good as the stable one, and kills something in the
-middle; `operations` are the scenes of `benchmarks.traffic_operations`. Every cell of the first two is a real release by the command on the
-demonstration's workspace, begun from a stable version that behaves as the first; finished cells are kept in `rollouts.jsonl` beside the
-workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. A promoted release is the next one's stable version; where
-it behaves otherwise, `back` returns to the first by a person's promotion, which is no cell.
+`releases` tries each of the classifier's releases, `language` each of the language model's; `faults` releases one that is as good as the
+stable one, and kills something in the middle; `operations` are the scenes of `benchmarks.traffic_operations`. Every cell but those of the
+last is a real release by the command on the demonstration's workspace, begun from a stable version that behaves as the first; finished
+cells are kept in `rollouts.jsonl` beside the workspace, so that an interrupted table goes on where it was. Needs .venv-traffic. A promoted
+release is the next one's stable version; where it behaves otherwise, `back` returns to the first by a person's promotion, which is no
+cell. `language` needs .venv-llm too, and a workspace with its own tenant: another demonstration's is begun anew.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from benchmarks.traffic_models import ALIKE, TRIED
 from benchmarks.traffic_operations import SCENES, operations
 from benchmarks.traffic_results import Book, TrafficCell, circumstances, table
 from benchmarks.traffic_steps import SERVER, artifact_name, back, kept_process, kill, over, pods_process, seconds_until
@@ -28,18 +30,13 @@ from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.extras import EXTRAS
 from sandbox.progress import Silent
-from sandbox.traffic.demo import PROMOTED, WANTED, alone, stop_on_signals
+from sandbox.traffic.demo import PROMOTED, alone, stop_on_signals
 from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
-from sandbox.traffic.release_trials import CHAIN, HELD_SECONDS, ReleaseTrials, TrialResult, layout_of
+from sandbox.traffic.release_trials import CHAIN, ReleaseTrials, TrialResult, layout_of
 from sandbox.traffic.steady_load import SteadyLoad
 
 PROJECT = Path(__file__).parents[1]
-SPEED = 15.0
-ALIKE = ("stable", "identical", "slow-start")
-"""What behaves alike once it serves. Either of the first two is to the other what `identical` is to `stable`."""
-ORDER = ("wrong", "crash-at-maximum", "errors", "slow-tail", "tail", "leak", "dead", "late", "identical", "slow-start", "better")
-"""Of a run: one way back to the first version is enough."""
 LATE = 504
 MODEL = "triton_python_backend_stub"
 PATIENCE_SECONDS = 60.0
@@ -102,21 +99,22 @@ MAY_FAIL = ("Triton of the candidate", "model process of the candidate")
 """A candidate whose process dies may be rolled back for it, and may not cost its users more."""
 
 
-def releases(trials: ReleaseTrials, loads: SteadyLoad, book: Book, names: Sequence[str], runs: int) -> None:
+def releases(trials: ReleaseTrials, loads: SteadyLoad, book: Book, kind: str, names: Sequence[str], runs: int) -> None:
     """Each release `runs` times."""
+    wanted, alike = TRIED[kind].wanted, TRIED[kind].alike
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
-        if not book.has("releases", name, run):
+        if not book.has(kind, name, run):
             serving = artifact_name(trials, trials.serving() or trials.first())
             played = "stable" if name == serving == "identical" else name
-            if not over(trials) or (trials.serving() and (serving not in ALIKE or serving == played)):
+            if not over(trials) or (trials.serving() and (serving not in alike or serving == played)):
                 back(trials)
-            book.add(_cell(trials, loads, "releases", name, run, WANTED[name].met, lambda played=played: _whole(trials, loads, played)))
+            book.add(_cell(trials, loads, kind, name, run, wanted[name].met, lambda played=played: _whole(trials, loads, played)))
 
 
-def faults(trials: ReleaseTrials, loads: SteadyLoad, book: Book, names: Sequence[str], runs: int) -> None:
+def faults(trials: ReleaseTrials, loads: SteadyLoad, book: Book, kind: str, names: Sequence[str], runs: int) -> None:
     """Each fault `runs` times, in the middle of a release that is as good as what serves."""
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
-        if not book.has("faults", name, run):
+        if not book.has(kind, name, run):
             if artifact_name(trials, trials.serving() or trials.first()) not in ALIKE or not over(trials):
                 back(trials)
             played = "stable" if artifact_name(trials, trials.serving() or trials.first()) == "identical" else "identical"
@@ -124,7 +122,7 @@ def faults(trials: ReleaseTrials, loads: SteadyLoad, book: Book, names: Sequence
             def met(ended: TrialResult, name: str = name) -> bool:
                 return PROMOTED.met(ended) or (name in MAY_FAIL and ended.outcome == "rolled back")
 
-            book.add(_cell(trials, loads, "faults", name, run, met, partial(_broken, trials, loads, FAULTS[name], played)))
+            book.add(_cell(trials, loads, kind, name, run, met, partial(_broken, trials, loads, FAULTS[name], played)))
 
 
 def _cell(
@@ -136,7 +134,7 @@ def _cell(
     met: Callable[[TrialResult], bool],
     play: Callable[[], TrialResult],
 ) -> TrafficCell:
-    tally = loads.tallies["classifier"]
+    tally = loads.tallies[trials.served.model]
     sent, lost, answered = tally.statuses.total(), len(tally.lost), tally.answered
     ended = play()
     gone = [due for due, _ in tally.lost[lost:]]
@@ -169,7 +167,7 @@ def _cell(
 
 
 def _whole(trials: ReleaseTrials, loads: SteadyLoad, name: str) -> TrialResult:
-    return trials.release(name, loads.tallies["classifier"], "table", quiet=True)
+    return trials.release(name, loads.tallies[trials.served.model], "table", quiet=True)
 
 
 def _broken(trials: ReleaseTrials, loads: SteadyLoad, fault: Fault, played: str) -> TrialResult:
@@ -185,7 +183,7 @@ def _broken(trials: ReleaseTrials, loads: SteadyLoad, fault: Fault, played: str)
         time.sleep(0.5)
     held = False
     try:
-        child.wait(timeout=HELD_SECONDS)
+        child.wait(timeout=trials.held_seconds)
     except subprocess.TimeoutExpired:
         held = True
         trials.headway("release", "rollback", CHAIN, "--reason", "held for too long; nobody is there to decide", quiet=True).wait()
@@ -196,13 +194,14 @@ def _broken(trials: ReleaseTrials, loads: SteadyLoad, fault: Fault, played: str)
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.traffic_rollouts", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("kind", choices=("releases", "faults", "operations"))
+    parser.add_argument("kind", choices=(*TRIED, "faults", "operations"))
     parser.add_argument("names", nargs="*", help="some of the cells; all by default")
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--speed", type=float, default=SPEED, help="how much faster the minutes of a rollout pass")
+    parser.add_argument("--speed", type=float, help="how much faster the minutes of a rollout pass")
     parser.add_argument("--anew", action="store_true", help="forget finished cells")
     given = parser.parse_args(arguments)
-    known: Sequence[str] = {"releases": ORDER, "faults": tuple(FAULTS), "operations": tuple(SCENES)}[given.kind]
+    tried = TRIED.get(given.kind, TRIED["releases"])
+    known: Sequence[str] = {"faults": tuple(FAULTS), "operations": tuple(SCENES)}.get(given.kind, tried.order)
     if unknown := sorted(set(given.names) - set(known)):
         parser.error(f"there is no {', '.join(unknown)}; choose from {', '.join(known)}")
     stop_on_signals()
@@ -213,7 +212,7 @@ def main(arguments: Sequence[str]) -> int:
         with alone(layout, timeout_seconds=PATIENCE_SECONDS):
             if given.anew:
                 path.unlink(missing_ok=True)
-            if not _taken(ReleaseTrials.of(PROJECT, layout, given.speed), book, given.kind, given.names or known, given.runs):
+            if not _taken(tried.on(PROJECT, layout, given.speed or tried.speed), book, given.kind, given.names or known, given.runs):
                 return 1
     except KeyboardInterrupt:
         print(f"Interrupted; finished cells are kept in {path}.", flush=True)
@@ -224,7 +223,7 @@ def main(arguments: Sequence[str]) -> int:
     if given.kind == "operations":
         return 0
     cells = book.cells()
-    print("\n".join(table(cells, given.kind, [*WANTED, *FAULTS])))
+    print("\n".join(table(cells, given.kind, tried.wanted, [*tried.wanted, *FAULTS])))
     print(f"\n{circumstances(cells, given.kind)}")
     return 0 if all(each.as_it_should for each in cells if each.table == given.kind) else 1
 
@@ -241,7 +240,7 @@ def _taken(trials: ReleaseTrials, book: Book, kind: str, names: Sequence[str], r
         loads = trials.loads()
         loads.start()
         trials.measured()
-        (releases if kind == "releases" else faults)(trials, loads, book, names, runs)
+        (releases if kind in TRIED else faults)(trials, loads, book, kind, names, runs)
         loads.stop()
         return True
     finally:

@@ -12,17 +12,16 @@ from headway.contract.released import release_id
 from sandbox.cluster.processes import Supervisor
 from sandbox.traffic import profile, servers
 from sandbox.traffic.node.container_process import group
-from sandbox.traffic.profile import SERVED
-from sandbox.traffic.release_trials import CHAIN, ReleaseTrials
+from sandbox.traffic.release_trials import ReleaseTrials
 
 SERVER = "tritonserver"
 UNDER_WAY_SECONDS = 600.0
 
 
 def artifact_name(trials: ReleaseTrials, release: str | None) -> str | None:
-    """What the artifacts call a release of the classifier; None for one that they do not know."""
-    classifier = next(each for each in SERVED if f"{each.tenant}/{each.model}" == CHAIN)
-    contracts = {name: profile.contract(classifier, trials.artifacts, name) for name in trials.artifacts.releases(classifier.model)}
+    """What the artifacts call a release of the model; None for one that they do not know."""
+    served = trials.served
+    contracts = {name: profile.contract(served, trials.artifacts, name) for name in trials.artifacts.releases(served.model)}
     return next((name for name, found in contracts.items() if release_id(Model.model_validate(found)) == release), None)
 
 
@@ -62,8 +61,8 @@ def over(trials: ReleaseTrials) -> bool:
 def back(trials: ReleaseTrials) -> None:
     """Have the stable version serve, by a person's promotion where it does not. Its release is another one after a change of the code."""
     if not over(trials):
-        trials.headway("release", "rollback", CHAIN, "--reason", "left over", quiet=True).wait()
-        trials.headway("release", "resume", CHAIN, quiet=True).wait()
+        trials.headway("release", "rollback", trials.chain, "--reason", "left over", quiet=True).wait()
+        trials.headway("release", "resume", trials.chain, quiet=True).wait()
     if trials.serving() is None or artifact_name(trials, trials.serving()) == "stable":
         return
     promoted(trials, "stable", "back to where each cell begins")
@@ -82,10 +81,10 @@ def promoted(trials: ReleaseTrials, name: str, why: str) -> None:
             and rollout.decision
             and (not rollout.promote or rollout.phase == "baking")
         ):
-            trials.headway("release", "promote", CHAIN, "--reason", why, quiet=True).wait()
+            trials.headway("release", "promote", trials.chain, "--reason", why, quiet=True).wait()
         time.sleep(1.0)
     if child.wait() != 0 or artifact_name(trials, trials.serving()) != name:
-        raise SystemExit(f"{name} does not serve; see `headway release history {CHAIN}`")
+        raise SystemExit(f"{name} does not serve; see `headway release history {trials.chain}`")
 
 
 def seconds_until(began: float, so: Callable[[], bool], pause: float = 0.5) -> str:

@@ -30,8 +30,8 @@ LOCK = Path("requirements") / "llm.txt"
 """What the trainer's results depend on beside itself."""
 BUCKET = "sandbox-models"
 STABLE = "stable"
-TOLERANCES: Mapping[str, Mapping[str, str]] = {"better": {"latency": "50%", "latency_unacceptable": "100%"}}
-"""By release of the classifier: a better, slower model says in its own contract how much slower it may be. Copies are
+TOLERANCES: Mapping[tuple[str, str], Mapping[str, str]] = {("classifier", "better"): {"latency": "50%", "latency_unacceptable": "100%"}}
+"""By model and release: a better, slower model says in its own contract how much slower it may be. Copies are
 measured a bucket (a quarter) slower than what they copy, on one machine of two cores, and a tolerance is passed well
 inside it or not in time."""
 
@@ -42,6 +42,11 @@ class ServedModel:
 
     tenant: str
     model: str
+
+    @property
+    def chain(self) -> str:
+        """Its name in commands and ledgers."""
+        return f"{self.tenant}/{self.model}"
 
 
 SERVED = (ServedModel("quality", "classifier"), ServedModel("search", "encoder"))
@@ -144,8 +149,8 @@ def contract(served: ServedModel, artifacts: ModelArtifacts, release: str = STAB
     """The model's contract for one of its releases."""
     found: dict[str, Any] = yaml.safe_load((CONTRACTS / served.tenant / f"{served.model}.yaml").read_text())
     found["artifact"] = artifacts.artifact(served.model, release)
-    if served.model == "classifier" and release in TOLERANCES:
-        found["rollout"]["tolerances"] = {**found["rollout"]["tolerances"], **TOLERANCES[release]}
+    if wider := TOLERANCES.get((served.model, release)):
+        found["rollout"]["tolerances"] = {**found["rollout"].get("tolerances", {}), **wider}
     found["health"] = {**found["health"], "golden": artifacts.golden(served.model)}
     if served.model == "classifier":
         found["evaluation"] = labelled_parts.evaluation(BUCKET, artifacts.golden(served.model))
@@ -153,7 +158,10 @@ def contract(served: ServedModel, artifacts: ModelArtifacts, release: str = STAB
 
 
 def write_contracts(folder: Path, artifacts: ModelArtifacts, releases: Mapping[str, str] | None = None) -> None:
-    """Write the tenants' contracts below `folder`, as `tenants/` holds them; `releases` chooses by model."""
+    """Write the tenants' contracts below `folder`, as `tenants/` holds them; `releases` chooses by model. Those of another demonstration go."""
+    for each in _ALL:
+        if each not in artifacts.served:
+            (folder / each.tenant / f"{each.model}.yaml").unlink(missing_ok=True)
     for served in artifacts.served:
         place = folder / served.tenant
         place.mkdir(parents=True, exist_ok=True)

@@ -37,16 +37,17 @@ from sandbox.progress import Silent
 from sandbox.traffic import command_records, profile, servers, workspace
 from sandbox.traffic.load import LoadTally
 from sandbox.traffic.node.container_process import group
-from sandbox.traffic.profile import ModelArtifacts
+from sandbox.traffic.profile import SERVED, ModelArtifacts, ServedModel
 from sandbox.traffic.steady_load import SteadyLoad
 
-CHAIN = "quality/classifier"
-"""Whose releases are tried."""
+CLASSIFIER = SERVED[0]
+CHAIN = CLASSIFIER.chain
+"""Whose releases are tried, unless another model is named."""
 BEFORE_TRAFFIC = "before traffic"
 HELD_SECONDS = 720.0
 """How long a release may take: one that is good is promoted in less than half of it, and a held one waits for a person,
 who is not there."""
-_MEASURED = 'count_over_time(istio_requests_total{reporter="destination",destination_workload=~"classifier.*"}[30s]) >= 5'
+_MEASURED = 'count_over_time(istio_requests_total{reporter="destination",destination_workload=~"%s.*"}[30s]) >= 5'
 _BACK = "rolled back"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 """Not the workspace, whose `sandbox/` is a link."""
@@ -85,6 +86,9 @@ class ReleaseTrials:
     artifacts: ModelArtifacts
     speed: float
     """How much faster the minutes of a rollout pass."""
+    served: ServedModel = CLASSIFIER
+    """Whose releases are tried."""
+    held_seconds: float = HELD_SECONDS
     _children: "list[subprocess.Popen[bytes]]" = field(default_factory=list["subprocess.Popen[bytes]"])
 
     @classmethod
@@ -96,6 +100,10 @@ class ReleaseTrials:
         workspace.make(checkout, layout.project, artifacts)
         return cls(layout, artifacts, speed)
 
+    @property
+    def chain(self) -> str:
+        return self.served.chain
+
     def up(self) -> bool:
         """Whether everything runs now."""
         return self.headway("sandbox", "up", "--with", "traffic").wait() == 0
@@ -104,10 +112,10 @@ class ReleaseTrials:
         return SteadyLoad(self.layout, self.artifacts)
 
     def measured(self, within: float = 60.0) -> None:
-        """Wait until Prometheus holds enough of the classifier's requests for a release to be judged by. Raises
+        """Wait until Prometheus holds enough of the model's requests for a release to be judged by. Raises
         UserError when it does not."""
         server = Supervisor(self.layout).port("prometheus")
-        asked = urllib.parse.urlencode({"query": _MEASURED})
+        asked = urllib.parse.urlencode({"query": _MEASURED % self.served.model})
         deadline = time.monotonic() + within
         while time.monotonic() < deadline:
             with (
@@ -118,7 +126,7 @@ class ReleaseTrials:
                     return
             time.sleep(0.5)
         raise UserError(
-            f"Prometheus shows no requests of {CHAIN} after {within:.0f} s of load.",
+            f"Prometheus shows no requests of {self.chain} after {within:.0f} s of load.",
             "No release could be judged, so none was begun.",
             f"What went wrong is in {self.layout.logs} (envoy-access.log, mesh.log, prometheus.log); `make demo-down` ends what runs.",
         )
@@ -130,9 +138,9 @@ class ReleaseTrials:
         return self._children[-1]
 
     def begin(self, name: str, reason: str, *, quiet: bool = False) -> "subprocess.Popen[bytes]":
-        """Let the model team write release `name` of the classifier into its contract, and start it."""
-        workspace.release(self.layout.project, self.artifacts, "classifier", name)
-        return self.headway("release", "start", CHAIN, "--reason", reason, "--speed", f"{self.speed:g}", quiet=quiet)
+        """Let the model team write release `name` of the model into its contract, and start it."""
+        workspace.release(self.layout.project, self.artifacts, self.served.model, name)
+        return self.headway("release", "start", self.chain, "--reason", reason, "--speed", f"{self.speed:g}", quiet=quiet)
 
     def release(self, name: str, tally: LoadTally, reason: str = "demonstration", *, quiet: bool = False) -> TrialResult:
         """Try release `name` until it is over; `tally` hears of the load's answers meanwhile. One that is held too long
@@ -140,10 +148,10 @@ class ReleaseTrials:
         began, before, seen = time.monotonic(), self.count(), Counter(tally.answered_by)
         child, held = self.begin(name, f"{reason}: {name}", quiet=quiet), None
         try:
-            child.wait(timeout=HELD_SECONDS)
+            child.wait(timeout=self.held_seconds)
         except subprocess.TimeoutExpired:
             held = self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
-            self.headway("release", "rollback", CHAIN, "--reason", "held for too long; nobody is there to decide", quiet=True).wait()
+            self.headway("release", "rollback", self.chain, "--reason", "held for too long; nobody is there to decide", quiet=True).wait()
         child.wait()
         found = self.ended(name, before, time.monotonic() - began, tally.answered_by - seen)
         return replace(held, outcome="held") if held and found.outcome != "promoted" else found
@@ -151,7 +159,7 @@ class ReleaseTrials:
     def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> TrialResult:
         """What became of the release that came after `before` others; `answered_by` counts users' requests since it
         began."""
-        events = _ledger(self.layout).read()
+        events = _ledger(self.layout, self.chain).read()
         found = fold(events)
         rollout, number = found.rollout, len(found.all)
         if rollout is None or number == before:
@@ -168,27 +176,30 @@ class ReleaseTrials:
         )
 
     def newest(self) -> RolloutState | None:
-        """The newest release of the classifier, running or over."""
-        return service(self.layout).rollout
+        """The newest release of the model, running or over."""
+        return self._service().rollout
 
     def serving(self) -> str | None:
         """The stable release; None while the ledger knows of none."""
-        return service(self.layout).stable
+        return self._service().stable
 
     def first(self) -> str | None:
         """The release that was stable before any other was tried."""
-        found = service(self.layout)
+        found = self._service()
         return found.all[0].stable if found.all else found.stable
 
     def count(self) -> int:
         """Releases so far."""
-        return len(service(self.layout).all)
+        return len(self._service().all)
+
+    def _service(self) -> ServiceState:
+        return service(self.layout, self.chain)
 
     def report(self, number: int, name: str) -> Path:
         """Write the report of one release; where it lies."""
         place = self.layout.state.parent / "reports" / f"{number:02}-{name}.html"
         place.parent.mkdir(parents=True, exist_ok=True)
-        self.headway("release", "report", CHAIN, "--number", str(number), "--out", str(place)).wait()
+        self.headway("release", "report", self.chain, "--number", str(number), "--out", str(place)).wait()
         return place
 
     def drift(self, chain: str) -> Mapping[str, Mapping[str, Any]]:
@@ -197,7 +208,7 @@ class ReleaseTrials:
 
     def stable(self, chain: str) -> str | None:
         """The release of a service that serves."""
-        return fold(_ledger(self.layout, chain).read()).stable
+        return service(self.layout, chain).stable
 
     def weight(self) -> int:
         """Of the newest release, percent of users' requests."""
@@ -233,9 +244,9 @@ def headway(layout: Layout, *arguments: str, quiet: bool = False, log: Path | No
     return child
 
 
-def service(layout: Layout) -> ServiceState:
-    """The classifier's releases, as the workspace's ledger tells them."""
-    return fold(_ledger(layout).read())
+def service(layout: Layout, chain: str = CHAIN) -> ServiceState:
+    """A model's releases, as the workspace's ledger tells them."""
+    return fold(_ledger(layout, chain).read())
 
 
 def _ledger(layout: Layout, chain: str = CHAIN) -> Ledger:

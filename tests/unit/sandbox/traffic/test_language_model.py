@@ -1,29 +1,15 @@
 """What the language model is taught and asked: its golden answers are Python's own, and catch the release that is wrong."""
 
-import importlib.util
-import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from sandbox.traffic import models, profile
+from headway.contract.model import Model
+from sandbox.traffic import profile
+from sandbox.traffic.node import cpu_vllm
 from sandbox.traffic.profile import ModelArtifacts
-
-
-@pytest.fixture
-def trainer(monkeypatch: pytest.MonkeyPatch) -> Any:
-    for name in ("torch", "tokenizers", "transformers"):
-        stub: Any = ModuleType(name)
-        stub.__getattr__ = lambda _: None
-        monkeypatch.setitem(sys.modules, name, stub)
-    spec = importlib.util.spec_from_file_location("train", Path(models.__file__).with_name("train.py"))
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "train", module)
-    spec.loader.exec_module(module)
-    return module
+from tests.unit.sandbox.traffic.test_language_node import ARTIFACTS
 
 
 def test_every_golden_list_is_answered_in_order(trainer: Any) -> None:
@@ -65,3 +51,41 @@ def test_a_checkout_serves_the_language_model_where_it_has_its_contract(tmp_path
 def test_artifacts_say_which_services_of_the_profile_they_are_for() -> None:
     assert ModelArtifacts(folder=Path(), manifest={"sorter": {}}).served == (profile.LANGUAGE,)
     assert ModelArtifacts(folder=Path(), manifest={"classifier": {}, "encoder": {}}).served == profile.SERVED
+
+
+def test_releases_that_differ_in_behaviour_alone_have_the_stable_weights(trainer: Any) -> None:
+    behaving = {name for name, (_, differs) in trainer.RELEASES.items() if differs}
+    assert {trainer.RELEASES[name][0] for name in behaving} == {"stable"}
+    assert behaving == {"slow-prefill", "slow-decode", "leak", "dead"}
+
+
+def test_the_better_release_can_be_told_from_a_stable_one_that_errs(trainer: Any) -> None:
+    assert trainer.AT_LEAST["stable"] + trainer.BETTER_BY < trainer.AT_LEAST["better"] < 1
+
+
+def test_the_wide_release_needs_more_cache_than_the_contract_leaves_it(trainer: Any) -> None:
+    envelope = Model.model_validate(profile.contract(profile.LANGUAGE, ARTIFACTS)).envelope
+    shape = {**trainer.SHAPE, **trainer.WIDE}
+    heads = 2 * shape["num_key_value_heads"] * shape["head_dim"]
+    bytes_of_request = 2 * shape["num_hidden_layers"] * heads * (envelope.largest_request.context_tokens or 0)
+    projections = 2 * shape["num_hidden_layers"] * shape["hidden_size"] * (heads + 2 * shape["num_attention_heads"] * shape["head_dim"])
+    cache = cpu_vllm.cache_bytes(int(envelope.gpu.memory or 0), projections)
+    assert bytes_of_request > cache > bytes_of_request / 8
+
+
+def test_a_workspace_forgets_the_contracts_of_another_demonstration(tmp_path: Path) -> None:
+    other = tmp_path / "quality" / "classifier.yaml"
+    other.parent.mkdir()
+    other.touch()
+    profile.write_contracts(tmp_path, ARTIFACTS)
+    assert not other.exists(), "else the demonstration would serve what its artifacts do not have"
+    assert (tmp_path / "writing" / "sorter.yaml").exists()
+
+
+@pytest.mark.parametrize(("release", "wider"), [("stable", False), ("better", True)])
+def test_a_slower_better_classifier_says_in_its_own_contract_how_much(release: str, *, wider: bool) -> None:
+    files = {"files": [{"path": "model.onnx", "sha256": "1" * 64, "size": 10}]}
+    golden = {"name": "g", "request": {"inputs": [{"data": [0.5] * 16}]}, "answer": "/a", "expect": {"compare": "top", "index": 0}}
+    artifacts = ModelArtifacts(folder=Path("/none"), manifest={"classifier": {"golden": [golden], "releases": {release: files}}})
+    tolerances = profile.contract(profile.SERVED[0], artifacts, release)["rollout"]["tolerances"]
+    assert (tolerances.get("latency") == "50%") is wider

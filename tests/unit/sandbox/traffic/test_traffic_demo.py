@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -12,7 +13,8 @@ from typing import Any, cast
 import pytest
 
 from benchmarks import traffic_rollouts
-from benchmarks.traffic_rollouts import ORDER
+from benchmarks.traffic_models import TRIED
+from benchmarks.traffic_results import TrafficCell, table
 from headway.problem import Exit, UserError
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.processes import Supervisor
@@ -23,24 +25,64 @@ from sandbox.traffic.load import LoadTally
 from sandbox.traffic.release_trials import BEFORE_TRAFFIC, ReleaseTrials, TrialResult, stop
 from tests.loopback import Handler, served
 
-BUILD = Path(release_trials.__file__).parent / "models" / "build.py"
+WRITERS = {"releases": "build.py", "language": "train.py"}
+"""What writes the releases that a table tries."""
 
 
 def ended(outcome: str, where: str) -> TrialResult:
     return TrialResult(release="errors", outcome=outcome, where=where, verdict="", seconds=1.0, users=0, number=1)
 
 
-def test_every_release_that_is_built_has_an_end_that_it_should_have() -> None:
-    (table,) = (
+@pytest.mark.parametrize("kind", WRITERS)
+def test_every_release_that_is_built_has_an_end_that_it_should_have(kind: str) -> None:
+    source = Path(release_trials.__file__).parent / "models" / WRITERS[kind]
+    (releases,) = (
         node.value
-        for node in ast.walk(ast.parse(BUILD.read_text()))
+        for node in ast.walk(ast.parse(source.read_text()))
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == "RELEASES"
     )
-    assert isinstance(table, ast.Dict)
-    built = {key.value for key in table.keys if isinstance(key, ast.Constant)}
-    assert built - {"stable"} == set(WANTED)
+    assert isinstance(releases, ast.Dict)
+    built = {key.value for key in releases.keys if isinstance(key, ast.Constant)}
+    tried = TRIED[kind]
+    assert built - {"stable"} == set(tried.wanted)
+    assert set(tried.alike) <= built
+    assert sorted(tried.order) == sorted(tried.wanted), "the table has them all"
+
+
+def test_the_story_tells_of_releases_of_the_classifier() -> None:
     assert set(STORY) <= set(WANTED)
-    assert sorted(ORDER) == sorted(WANTED), "the table has them all"
+
+
+def test_a_table_shows_of_whichever_model_how_each_release_ended() -> None:
+    told: dict[str, Any] = {
+        "run": 1,
+        "seconds": 600.0,
+        "requests": 2400,
+        "lost": 0,
+        "out_of_service": 0.0,
+        "verdict": "",
+        "load_average": 1.0,
+    }
+    good = TrafficCell(table="language", name="better", outcome="promoted", where="all traffic", as_it_should=True, users=900, **told)
+    late = TrafficCell(table="language", name="leak", outcome="rolled back", where="10%", as_it_should=False, users=70, **told)
+    other = TrafficCell(table="releases", name="leak", outcome="rolled back", where="mirror 100%", as_it_should=True, users=0, **told)
+    tried = TRIED["language"]
+    assert list(table((good, late, other), "language", tried.wanted, tried.order))[2:] == [
+        "| `leak` | 0 of 1 | rolled back, 10% | 600 s, 600 s | 70 | 0 of 2,400 |",
+        "| `better` | 1 of 1 | promoted, all traffic | 600 s, 600 s | all in the end | 0 of 2,400 |",
+    ]
+
+
+@pytest.mark.parametrize(("kind", "there", "kept"), [("releases", "writing/sorter", False), ("language", "writing/sorter", True)])
+def test_a_table_of_another_model_begins_the_workspace_anew(tmp_path: Path, kind: str, there: str, *, kept: bool) -> None:
+    layout = Layout(project=tmp_path / "checkout", state=tmp_path / "state", cache=tmp_path)
+    contract = layout.project / "tenants" / f"{there}.yaml"
+    for folder in (contract.parent, layout.state):
+        folder.mkdir(parents=True)
+    contract.touch()
+    begun = replace(TRIED[kind], trials=lambda _, layout, speed: ReleaseTrials(layout, cast(Any, None), speed))
+    assert begun.on(tmp_path, layout, 5.0).speed == 5.0
+    assert layout.state.exists() is kept
 
 
 @pytest.mark.parametrize(
@@ -87,9 +129,7 @@ def test_no_release_begins_before_prometheus_holds_requests_to_judge_it_by(tmp_p
 
 
 @pytest.mark.parametrize(("first", "last", "said"), [("not over", "rolled back", "held"), ("not over", "promoted", "promoted")])
-def test_a_release_that_nobody_decides_is_taken_back_and_said_to_be_held(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: str, last: str, said: str
-) -> None:
+def test_a_release_that_nobody_decides_is_taken_back_and_said_to_be_held(tmp_path: Path, first: str, last: str, said: str) -> None:
     asked: list[tuple[str, ...]] = []
 
     class Undecided(ReleaseTrials):
@@ -108,10 +148,9 @@ def test_a_release_that_nobody_decides_is_taken_back_and_said_to_be_held(
         def ended(self, name: str, before: int, seconds: float, answered_by: Mapping[str, int]) -> TrialResult:
             return ended(last if asked else first, "10%")
 
-    monkeypatch.setattr(release_trials, "HELD_SECONDS", 0.05)
     nothing = cast(Any, None)
     layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path)
-    found = Undecided(layout, nothing, 15.0).release("better", LoadTally("release"))
+    found = Undecided(layout, nothing, 15.0, held_seconds=0.05).release("better", LoadTally("release"))
     assert (found.outcome, found.where) == (said, "10%")
     assert [one[:2] for one in asked] == [("release", "rollback")]
 
