@@ -47,7 +47,7 @@ def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | 
     return object_(
         "monitoring.coreos.com/v1",
         "PrometheusRule",
-        "tenant",
+        "tenant.tokens",  # as no model is called: beside it stands one of each model, by the model's name
         namespace=tenant.name,
         labels=labels("objectives", tenant=tenant.name),
         spec={

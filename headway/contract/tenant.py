@@ -17,6 +17,26 @@ from headway.contract.runtime import Engine
 from headway.contract.secret_names import secret_in
 from headway.contract.units import Bytes, MilliCpu, Money, Rate
 from headway.problem import Problem, problem
+from headway.wire import (
+    ARTIFACT_CACHE_NAMESPACE,
+    EVALUATION_NAMESPACE,
+    LEDGER_LEASES,
+    LEDGER_VERIFICATIONS,
+    NODE_HEALTH_NAMESPACE,
+    WARM_CAPACITY_NAMESPACE,
+)
+
+_RESERVED = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "monitoring")
+"""How namespaces of the cluster and of its add-ons begin."""
+TAKEN = frozenset(
+    (
+        *(ARTIFACT_CACHE_NAMESPACE, EVALUATION_NAMESPACE, NODE_HEALTH_NAMESPACE, WARM_CAPACITY_NAMESPACE),
+        *("aws-load-balancer-controller", "cert-manager", "cluster-autoscaler", "rate-limit", "release-guard"),
+        # An environment's other stacks; the guard's role, which is called as a tenant's; the ledger's places.
+        *("access", "cluster", "platform", "guard", "probe", LEDGER_LEASES.rstrip("/"), LEDGER_VERIFICATIONS.rstrip("/")),
+    )
+)
+"""Names of the platform's own. pulumi-kubernetes takes nothing over that is there already (its CHANGELOG, 4.29.0)."""
 
 MODELS_AT_MOST = 25
 """Models of one tenant: about 425 resources, which one stack updates in reasonable time."""
@@ -140,15 +160,23 @@ class Tenant(Part):
     """Who may release, and who may only read."""
 
     def violations(self) -> Iterator[Problem]:
-        reserved = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "monitoring")
-        if self.name.startswith(reserved):
+        if self.name in TAKEN:
+            yield problem(
+                "tenant-name-is-free",
+                "name",
+                value=self.name,
+                fact=f"{self.name} is what the platform calls something of its own: a namespace, a stack, a role or a place of the ledger",
+                consequence="The tenant's first update would stop at what is there already, or its rules would apply to the platform",
+                remedy=f"Choose another name than {', '.join(sorted(TAKEN))}",
+            )
+        if self.name.startswith(_RESERVED):
             yield problem(
                 "tenant-name-is-free",
                 "name",
                 value=self.name,
                 fact=f"{self.name} begins like a namespace of the platform",
                 consequence="The tenant's isolation rules would apply to the platform's own pods",
-                remedy=f"Choose a name that begins with none of {', '.join(reserved)}",
+                remedy=f"Choose a name that begins with none of {', '.join(_RESERVED)}",
             )
         for index, (issuer, times) in enumerate(Counter(i.issuer for i in self.issuers).items()):
             if times > 1:

@@ -28,6 +28,7 @@ _RULES: tuple[Callable[[ModelParts], Iterator[Problem]], ...] = (
     requests.copies_can_be_compared,
     files.artifact_holds_the_models,
     files.md5_is_for_models_of_triton,
+    files.configuration_fits,
     requests.running_requests_can_finish,
     requests.classes_fit_the_largest_body,
     requests.fallback_is_another,

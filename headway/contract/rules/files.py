@@ -1,10 +1,16 @@
 """Whether the artifact holds what the server will look for."""
 
+import json
 from collections.abc import Iterator
 
 from headway.contract.model_parts import ModelParts
 from headway.contract.runtime import Triton, Vllm
 from headway.problem import Problem, problem
+
+LARGEST_CONFIGURATION = 2**20
+"""Bytes of all that a ConfigMap holds (kubernetes, pkg/apis/core, `MaxSecretSize`, which its validation asks of ConfigMaps too)."""
+_SCRIPTS = 128 * 2**10
+"""What does not grow with a contract: the scripts of a pod."""
 
 
 def artifact_holds_the_models(model: ModelParts) -> Iterator[Problem]:
@@ -54,3 +60,23 @@ def md5_is_for_models_of_triton(model: ModelParts) -> Iterator[Problem]:
                 consequence="Nothing would ever compare the MD5; the SHA-256 is what verifies this file",
                 remedy="Leave md5 out here",
             )
+
+
+def configuration_bytes(model: ModelParts) -> int:
+    """How large the ConfigMap of a release may be at most: files, golden requests and the server's settings stand in it as text, a line a value."""
+    first, *others = model.health.golden  # which also warms a container of one's own up
+    parts = [part.model_dump(mode="json") for part in (*model.artifact.files, first, first, *others, model.runtime)]
+    return _SCRIPTS + len(json.dumps(parts, indent=2))
+
+
+def configuration_fits(model: ModelParts) -> Iterator[Problem]:
+    size = configuration_bytes(model)
+    if size > LARGEST_CONFIGURATION:
+        yield problem(
+            "configuration-fits",
+            "health",
+            "golden",
+            fact=f"golden requests, files and settings take {size:,} bytes of a replica's configuration, and {LARGEST_CONFIGURATION:,} are the most",
+            consequence="Kubernetes refuses the ConfigMap, and no replica of the release would start",
+            remedy="Have fewer golden requests or shorter answers, put large requests into files of the artifact, and list fewer files",
+        )

@@ -20,6 +20,7 @@ from headway.contract.arithmetic.surge import batch_pool_for
 from headway.contract.difference import RELEASED
 from headway.contract.model import Model
 from headway.contract.part import Part
+from headway.contract.rules.files import configuration_bytes
 from headway.contract.tenant import Tenant
 from tests.components.contracts import CHAT, DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, pool_of, tenant
 
@@ -297,3 +298,13 @@ def test_artifacts_of_two_prefixes_are_both_readable_and_listed_once() -> None:
 def test_an_absolute_uri_is_rendered_as_it_stands() -> None:
     assert "s3://more-models/vision/1/" in rendered(changed({**DEFECTS, "batch": None}, artifact__uri="s3://more-models/vision/1/"))
     assert "artifacts://" not in rendered(MODELS["defects"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_configuration_is_larger_than_its_contract_is_checked_for(name: str) -> None:
+    first, *others = MODELS[name].health.model_dump(mode="json")["golden"]
+    many = {**first, "expect": {"compare": "near", "value": [0.123456789] * 9_000, "relative": 0.1}}
+    model = changed(MODELS[name].model_dump(mode="json"), health__golden=[many, *others])
+    plan = ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS, None, batch_pool_for(model, POOLS))
+    kept = [m.body["data"] for m in plan.manifests() if m.role.endswith("-configuration")]
+    assert 100_000 < max(sum(len(text.encode()) for text in data.values()) for data in kept) < configuration_bytes(model)

@@ -6,16 +6,22 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from components.labels import QUEUES
 from components.model_service import triton, vllm
+from components.platform import release_guard
+from components.platform.namespaces import NAMESPACES
 from components.tenant import access, admission, isolation, priority, quotas, spending
 from components.tenant.manifests import TenantPlan, artifact_prefix
 from headway.contract.accelerators import Accelerator
+from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
+from headway.contract.reading.tenants import LAYERS
 from headway.contract.runtime import Container, Engine, Triton
 from headway.contract.served_paths import OPEN
 from headway.contract.tenant import Tenant, TenantPriority
+from headway.wire import LEDGER_LEASES, LEDGER_VERIFICATIONS
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, document, service, tenant
 
 
@@ -87,6 +93,26 @@ def test_critical_tenants_come_before_standard_ones_and_batch_comes_last() -> No
     assert order == sorted(order, reverse=True)
     assert 0 < value(critical, batch) == value(standard, batch) < order[-1]
     assert max(order) < 1_000_000, "the platform's own pods stand above every tenant"
+
+
+def test_no_tenant_is_called_as_the_platform_calls_something_of_its_own() -> None:
+    roles = [m.name for m in release_guard.manifests("image") if m.kind == "ClusterRole"]
+    own = {each.name for each in NAMESPACES} | LAYERS | {name.removeprefix("headway-release-") for name in roles}
+    free = list[str]()
+    for name in sorted(own | {place.rstrip("/") for place in (LEDGER_LEASES, LEDGER_VERIFICATIONS)}):
+        try:
+            Tenant.model_validate({**document("vision", "tenant"), "name": name})
+            free.append(name)
+        except ValidationError as refused:
+            assert "name" in str(refused)
+    assert free == []
+
+
+def test_no_model_has_the_name_of_a_tenants_own_rules() -> None:
+    rules = spending.token_alert(tenant("assist"), SURROUNDINGS)
+    assert rules is not None
+    with pytest.raises(ValidationError):
+        Model.model_validate({**document("assist", "chat"), "name": rules["metadata"]["name"]})
 
 
 def test_only_classes_in_use_are_made() -> None:

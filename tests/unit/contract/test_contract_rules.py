@@ -79,6 +79,12 @@ PRIVATE = "-----BEGIN RSA PRIVATE KEY-----"
 
 MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("artifact-file-listed-once", DEFECTS, {"artifact/files/3": {**FILE, "path": "golden/clean.json"}}, "artifact.files"),
+    (
+        "configuration-fits",
+        EMBEDDINGS,
+        {"health/golden/0/expect": {"compare": "cosine", "value": [0.0123456789] * 50_000, "at_least": 0.99}},
+        "health.golden",
+    ),
     ("artifact-not-empty", CUSTOM, {"artifact/files/0/size": "0B"}, "artifact.files"),
     ("message-timeout-within-deadline", DEFECTS, {"batch": {**BATCH, "message_timeout": "2h"}}, "batch.message_timeout"),
     (
@@ -338,6 +344,7 @@ TENANT_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("no-secret-in-contract", VISION, {"issuers/0/issuer": "https://me:hunter2@login.example.com"}, "issuers[0].issuer"),
     ("mig-profile-exists", VISION, {"quota/mig": {"9g.1gb": 1}}, 'quota.mig["9g.1gb"]'),
     ("tenant-name-is-free", VISION, {"name": "kube-system"}, "name"),
+    ("tenant-name-is-free", VISION, {"name": "evaluation"}, "name"),
     ("issuer-named-once", VISION, {"issuers/1": VISION["issuers"][0]}, "issuers[0]"),
     ("group-is-of-people", VISION, {"people/deployers": ["team", "system:masters"]}, "people.deployers[1]"),
     ("group-is-of-people", VISION, {"people/runners": ["system:authenticated"]}, "people.runners[0]"),
