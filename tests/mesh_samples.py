@@ -51,8 +51,8 @@ def cluster(made: ServicePlan, *more: dict[str, Any]) -> list[dict[str, Any]]:
     return found
 
 
-def compiled(objects: Iterable[dict[str, Any]]) -> envoy_configuration.EnvoyConfiguration:
-    return envoy_configuration.compile_(MeshSnapshot.of(objects), PORTS, "/xds", KEYS)
+def compiled(objects: Iterable[dict[str, Any]], ports: listeners.ListenerPorts = PORTS) -> envoy_configuration.EnvoyConfiguration:
+    return envoy_configuration.compile_(MeshSnapshot.of(objects), ports, "/xds", KEYS)
 
 
 def gateway_routes(found: envoy_configuration.EnvoyConfiguration) -> list[dict[str, Any]]:

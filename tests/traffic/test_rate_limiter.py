@@ -12,7 +12,7 @@ from tests.loopback import served
 from tests.traffic.limited_gateway import HOST, OTHERS_HOST, SECOND, Model
 from tests.traffic.rate_limiter import FLUSHES, WINDOW, Limiter, awaiting_a_minute_with, limiting_proxies
 
-RATE, TOKENS = 20, 20
+RATE, TOKENS = 20, 1_000_000
 """Requests and tokens a second of the first tenant."""
 
 pytestmark = pytest.mark.needs("ratelimit")

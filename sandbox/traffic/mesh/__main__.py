@@ -24,6 +24,7 @@ def main(path: Path) -> None:
         mesh={int(port): own for port, own in settings["mesh"].items()},
         log=settings["log"],
         samples=settings["samples"],
+        limiter=settings["limiter"],
     )
     controller = Controller(
         Kube(Path(settings["kubeconfig"])), Path(settings["folder"]), ports, admin, TokenIssuers(Path(settings["issuers"]))

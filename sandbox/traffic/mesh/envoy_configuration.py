@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from components.platform import limiter
 from sandbox.traffic.mesh import clusters, listeners, patches, routes, security
 from sandbox.traffic.mesh.listeners import MESH_PORTS, ListenerPorts
 from sandbox.traffic.mesh.object_reader import Reader, UnsupportedField
@@ -55,6 +56,8 @@ def compile_(snapshot: MeshSnapshot, ports: ListenerPorts, folder: str, keys: Ma
     made_listeners: dict[str, EnvoyMessage] = {}
     made_routes: dict[str, EnvoyMessage] = {}
     made_clusters = clusters.outbound(snapshot)
+    if ports.limiter is not None:
+        made_clusters[limiter.CLUSTER] = clusters.inbound(limiter.CLUSTER, ("127.0.0.1", ports.limiter), {}, grpc=True)
     rds = f"{folder}/{listeners.RDS_FOLDER}"
     for item, server in listeners.gateway_servers(snapshot):
         port = server["port"]["number"]

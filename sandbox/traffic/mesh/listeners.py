@@ -54,6 +54,8 @@ class ListenerPorts:
     """The access log of all of them."""
     samples: str | None = None
     """The folder of the samples' logs, which must exist, one file a model; None for none."""
+    limiter: int | None = None
+    """Where the gateway's proxy asks the platform's limiter; None where it does not run, and then requests pass."""
 
 
 def gateway_servers(snapshot: MeshSnapshot) -> list[tuple[MeshObject, MeshObject]]:
