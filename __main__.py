@@ -1,5 +1,7 @@
 """The Pulumi program: build the layer that this stack names."""
 
+from datetime import UTC, datetime
+
 import pulumi
 
 from stacks import settings
@@ -16,7 +18,7 @@ match settings.of_this_run():
     case ClusterSettings() as found:
         from stacks.cluster import build as build_cluster
 
-        build_cluster(found)
+        build_cluster(found, datetime.now(UTC))
     case PlatformSettings() as found:
         from stacks.platform import build as build_platform
 

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 import pulumi
 import pulumi_aws as aws
@@ -27,9 +28,9 @@ from stacks.live_sizes import live_sizes
 from stacks.settings import CLUSTER, ClusterSettings
 
 
-def build(settings: ClusterSettings) -> None:
+def build(settings: ClusterSettings, now: datetime) -> None:
     """Register the layer and export what the other layers stand on."""
-    layer = _ClusterLayer(settings)
+    layer = _ClusterLayer(settings, now)
     layer.ground()
     layer.control_plane()
     layer.nodes()
@@ -53,8 +54,8 @@ def _members(settings: ClusterSettings) -> tuple[tuple[str, ...], Mapping[str, S
 class _ClusterLayer:
     """The layer while it is being registered: what the later parts need of the earlier ones is kept here."""
 
-    def __init__(self, settings: ClusterSettings) -> None:
-        self._settings, self._account = settings, settings.account
+    def __init__(self, settings: ClusterSettings, now: datetime) -> None:
+        self._settings, self._account, self._now = settings, settings.account, now
         self._cluster = cluster_name(settings.environment)
         self._boundary = access.boundary(settings.environment, self._account, settings.access)
         self._administrators, self._groups = _members(settings)
@@ -184,6 +185,7 @@ class _ClusterLayer:
                 tags=self._tags,
                 live=self._live,
                 after=after,
+                now=self._now,
             ),
             self._options,
         )

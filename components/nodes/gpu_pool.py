@@ -50,6 +50,7 @@ class GpuPoolArgs:
     """Groups that are there already, by logical name."""
     after: Sequence[pulumi.Resource]
     """What must be there before a node can join."""
+    now: datetime
 
 
 class GpuPool(pulumi.ComponentResource):
@@ -146,15 +147,21 @@ class GpuPool(pulumi.ComponentResource):
         )
 
     def _end_with_the_block(self, letter: str, group: aws.eks.NodeGroup) -> None:
-        """Empties the group in good time before a capacity block ends; EKS drains what the scaling group gives back."""
+        """Empties the group in good time before a capacity block ends; EKS drains what the scaling group gives back.
+
+        Once that time has come there is nothing to register: Auto Scaling deletes an action that it has carried out, and refuses one for
+        a time that is past (hashicorp/terraform-provider-aws#8646, pulumi/pulumi-aws#2473).
+        """
         capacity = self._args.pool.capacity
-        if isinstance(capacity, CapacityBlock):
-            ends = datetime.fromisoformat(capacity.ends) - DRAINED_BEFORE_END
+        if not isinstance(capacity, CapacityBlock):
+            return
+        empties = datetime.fromisoformat(capacity.ends) - DRAINED_BEFORE_END
+        if empties > self._args.now:
             aws.autoscaling.Schedule(
                 f"{self._name}-{letter}-end",
                 autoscaling_group_name=group.resources.apply(_scaling_group),
                 scheduled_action_name="end-of-capacity-block",
-                start_time=f"{ends:%Y-%m-%dT%H:%M:%SZ}",
+                start_time=f"{empties:%Y-%m-%dT%H:%M:%SZ}",
                 desired_capacity=0,
                 min_size=0,
                 max_size=0,

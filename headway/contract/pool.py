@@ -157,6 +157,16 @@ class Pool(Part):
                 consequence="A reservation belongs to one zone, so the node groups of the other zones could never launch a node",
                 remedy="Name the reservation's zone only; make a pool for each reservation",
             )
+        if self.capacity.kind in ("reservation", "block") and len(self.instance_types) > 1:
+            # A reservation has one `InstanceType` (EC2 API reference, CapacityReservation), and takes instances of no other.
+            yield problem(
+                "reservation-of-one-type",
+                "instance_types",
+                value=list(self.instance_types),
+                fact=f"the pool has a {self.capacity.kind} and {len(self.instance_types)} instance types",
+                consequence="It is of one instance type: nodes of the others could never be launched in it",
+                remedy="Name the type that it was made for; make a pool for each",
+            )
         if self.capacity.kind == "block" and self.size.min:
             yield problem(
                 "block-starts-empty",

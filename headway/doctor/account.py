@@ -49,6 +49,8 @@ class ReservationFacts:
     instance_type: str
     zone: str
     total: int
+    ends: str = ""
+    """As a pool writes it; empty for one without an end."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,12 +263,14 @@ def _unusable(layer: Described, found: Mapping[str, ReservationFacts]) -> Iterat
         id, reserved = pool.capacity.id, found.get(pool.capacity.id)
         if reserved is None:
             fact = f"The account has no capacity reservation {id}"
-        elif reserved.state != "active":
+        elif reserved.state not in _usable_states(pool.capacity):
             fact = f"Reservation {id} is {reserved.state}, not active"
         elif reserved.instance_type not in pool.instance_types or reserved.zone not in pool.zones:
             fact = f"Reservation {id} is for {reserved.instance_type} in {reserved.zone}, which the pool does not use"
         elif reserved.total < pool.size.min:
             fact = f"Reservation {id} holds {reserved.total} instances, and the pool has at least {pool.size.min}"
+        elif isinstance(pool.capacity, CapacityBlock) and pool.capacity.ends != reserved.ends:
+            fact = f"Block {id} ends {reserved.ends or 'never'}, and the pool is emptied before {pool.capacity.ends}"
         else:
             continue
         yield Problem(
@@ -277,6 +281,13 @@ def _unusable(layer: Described, found: Mapping[str, ReservationFacts]) -> Iterat
             consequence="Nodes of the pool cannot start in it",
             remedy="Name a reservation that fits in the pool's capacity.id, or buy the capacity another way",
         )
+
+
+def _usable_states(capacity: Reservation | CapacityBlock) -> frozenset[str]:
+    """A block is bought ahead, and a group without nodes may wait for it (EKS user guide, "Create a managed node group with Capacity
+    Blocks for ML"; EC2 API reference, CapacityReservation, State).
+    """
+    return frozenset({"active", "scheduled"} if isinstance(capacity, CapacityBlock) else {"active"})
 
 
 def _where(types: Sequence[str], offerings: Mapping[str, frozenset[str]]) -> str:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from headway.capacity.described import Described
@@ -151,8 +152,13 @@ def _reservations(layer: Described, clients: Clients) -> Mapping[str, Reservatio
     listed = pages(clients("ec2"), "describe_capacity_reservations", "CapacityReservations")
     return {
         each["CapacityReservationId"]: ReservationFacts(
-            each["State"], each["InstanceType"], each["AvailabilityZone"], each["TotalInstanceCount"]
+            each["State"], each["InstanceType"], each["AvailabilityZone"], each["TotalInstanceCount"], _minute(each.get("EndDate"))
         )
         for each in listed
         if each["CapacityReservationId"] in named
     }
+
+
+def _minute(ends: datetime | None) -> str:
+    """In the form of a pool's `ends`."""
+    return f"{ends.astimezone(UTC):%Y-%m-%dT%H:%M:00Z}" if ends else ""

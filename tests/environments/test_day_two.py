@@ -3,6 +3,7 @@
 import json
 import shlex
 import sqlite3
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import boto3
 import pytest
+from moto.s3.models import s3_backends
 from typer.testing import CliRunner
 
 from headway.cli.main import app
@@ -212,3 +214,21 @@ def test_a_destroyed_environment_leaves_what_its_cluster_made_and_that_is_told(d
     assert code == 1
     assert {each["kind"]: each["id"].rpartition(":")[2] if each["kind"] == "sqs" else each["id"] for each in found} == left
     assert all(f"aws {each}" in said for each in ("ec2 delete-volume", "elbv2 delete-load-balancer", "ec2 delete-security-group"))
+
+
+def test_a_protected_environment_goes_once_its_file_says_that_it_may(tmp_path: Path) -> None:
+    edit, loosen = (line.replace("prod", "dev") for line in sections()["Destroy"] if "prod-cluster" in line)
+    with environment(tmp_path, "dev-cluster") as found:
+        found.settings("deletion_protection: false", "deletion_protection: true")
+        found.settings("disposable: true", "disposable: false")
+        assert found.runner.up("dev-cluster").ok
+        # Past the bucket's policy, whose conditions this stand-in does not read.
+        s3_backends["111111111111"]["aws"].put_object("headway-dev-telemetry-111111111111", "logs/1", b"{}")
+        refused, said = found.command("pulumi destroy -s dev-cluster --yes")
+        assert refused and "protect" in said
+        assert subprocess.run(shlex.split(edit), cwd=found.folder, check=False).returncode == 0
+        for line in (loosen, "pulumi destroy -s dev-cluster --yes"):
+            code, said = found.command(line)
+            assert code == 0, said
+        left = {each.type for each in found.held()}
+    assert left <= {"aws:kms/key:Key"}, "keys wait out their deletion; all else has gone"

@@ -5,6 +5,7 @@ are bought.
 import base64
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pulumi
@@ -26,6 +27,7 @@ from tests.components.program import cloud_outputs
 from tests.components.recording import Recording, record
 
 HINT = "k8s.io/cluster-autoscaler/node-template/"
+NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
 
 def pool(**changes: Any) -> Pool:
@@ -41,7 +43,7 @@ def pool(**changes: Any) -> Pool:
     return Pool(**{**given, **changes})
 
 
-def registered(wanted: Pool, live: Mapping[str, LiveGroup] | None = None) -> Recording:
+def registered(wanted: Pool, live: Mapping[str, LiveGroup] | None = None, now: datetime = NOW) -> Recording:
     def program() -> None:
         args = GpuPoolArgs(
             pool=wanted,
@@ -53,6 +55,7 @@ def registered(wanted: Pool, live: Mapping[str, LiveGroup] | None = None) -> Rec
             tags={"platform.io/environment": "test"},
             live=live or {},
             after=[],
+            now=now,
         )
         GpuPool(wanted.name, args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
 
@@ -247,6 +250,13 @@ def test_a_group_is_empty_an_hour_before_its_capacity_block_ends() -> None:
     assert (end["desiredCapacity"], end["minSize"], end["maxSize"]) == (0, 0, 0), "the autoscaler could fill it again"
     assert end["autoscalingGroupName"] == "eks-h100-c"
     assert not registered(pool()).of_type("aws:autoscaling/schedule:Schedule")
+
+
+@pytest.mark.parametrize(("minutes", "there"), [(-1, 1), (0, 0), (120, 0)], ids=["just before", "then", "the block has ended"])
+def test_a_time_that_has_come_is_not_asked_of_auto_scaling(minutes: int, there: int) -> None:
+    wanted = pool(capacity={"kind": "block", "id": "cr-0123456789abcdef0", "ends": "2026-12-01T00:30:00Z"})
+    now = datetime(2026, 11, 30, 23, 30, tzinfo=UTC) + timedelta(minutes=minutes)
+    assert len(registered(wanted, now=now).of_type("aws:autoscaling/schedule:Schedule")) == there, "it is refused, and ends every update"
 
 
 def test_one_zone_is_updated_after_another() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -394,6 +395,7 @@ def nodes(pool: Pool) -> list[tuple[str, str]]:
             tags={},
             live={},
             after=[],
+            now=datetime(2026, 11, 21, tzinfo=UTC),
         )
         GpuPool(pool.name, args, pulumi.ResourceOptions(provider=aws.Provider("aws", region="us-east-1")))
 

@@ -357,6 +357,16 @@ POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("instance-type-in-catalogue", L4_POOL, {"instance_types/0": "m7i.xlarge"}, "instance_types[0]"),
     ("zone-named-once", L4_POOL, {"zones/1": "us-west-2a"}, "zones"),
     ("spot-for-batch-only", L4_POOL, {"capacity": {"kind": "spot"}}, "capacity.kind"),
+    (
+        "reservation-of-one-type",
+        L4_POOL,
+        {
+            "capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"},
+            "instance_types": ["g6.2xlarge", "g6.4xlarge"],
+            "zones": ["us-west-2a"],
+        },
+        "instance_types",
+    ),
     ("reservation-in-one-zone", L4_POOL, {"capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"}}, "zones"),
     (
         "warm-nodes-on-demand-only",

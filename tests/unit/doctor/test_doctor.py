@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from components.access.permissions import SERVICES
 from headway.capacity.described import Described, described
 from headway.cli import doctor as doctor_cli
-from headway.contract.pool_parts import Reservation, WarmNodes
+from headway.contract.pool_parts import CapacityBlock, Reservation, WarmNodes
 from headway.doctor.account import SCALING_ROLE, SPOT_ROLE, AccountFacts, Caller, ReservationFacts, generated_roles, judge
 from headway.doctor.aws import account_facts
 from headway.doctor.check import CheckState, DoctorResult, Unanswered
@@ -170,6 +170,37 @@ def test_a_reservation_that_nodes_cannot_use_is_found(found: Mapping[str, Reserv
     assert fact in result.problems[0].fact
 
 
+BLOCK = CapacityBlock(kind="block", id="cr-00000000aa", ends="2026-12-01T11:30:00Z")
+
+
+@pytest.mark.parametrize(
+    ("state", "ends", "fact"),
+    [
+        ("active", "2026-12-01T11:30:00Z", ""),
+        ("scheduled", "2026-12-01T11:30:00Z", ""),
+        ("payment-pending", "2026-12-01T11:30:00Z", "is payment-pending, not active"),
+        ("active", "2026-11-30T11:30:00Z", "ends 2026-11-30T11:30:00Z, and the pool is emptied before 2026-12-01T11:30:00Z"),
+    ],
+)
+def test_a_capacity_block_may_be_bought_ahead_and_ends_when_its_pool_says(state: str, ends: str, fact: str) -> None:
+    there = ReservationFacts(state, "g6.2xlarge", LAYER.pools[0].zones[0], 2, ends)
+    result = examined(replace(WELL, reservations={BLOCK.id: there}), reserved(capacity=BLOCK))["reservations"]
+    assert (bool(result.problems), fact in "".join(each.fact for each in result.problems)) == (bool(fact), True)
+
+
+def test_the_end_of_a_block_is_read_as_a_pool_writes_it() -> None:
+    described = {
+        "CapacityReservationId": BLOCK.id,
+        "State": "scheduled",
+        "InstanceType": "g6.2xlarge",
+        "AvailabilityZone": "us-west-2a",
+        "TotalInstanceCount": 2,
+        "EndDate": datetime(2026, 12, 1, 11, 30, tzinfo=UTC),
+    }
+    facts = asked(reserved(capacity=BLOCK), ec2=[("describe_capacity_reservations", {"CapacityReservations": [described]})])
+    assert facts.reservations == {BLOCK.id: ReservationFacts("scheduled", "g6.2xlarge", "us-west-2a", 2, BLOCK.ends)}
+
+
 def test_what_could_not_be_asked_is_neither_well_nor_wrong() -> None:
     silent = Unanswered("AWS refused ListServiceQuotas (AccessDenied)")
     result = examined(replace(WELL, quotas=silent))["quotas"]
@@ -315,7 +346,7 @@ def listed(*codes: str) -> tuple[str, Any]:
     return "list_service_quotas", {"Quotas": [{"QuotaCode": code, "QuotaName": f"quota {code}", "Value": 9.0} for code in codes]}
 
 
-def asked(**changes: Any) -> AccountFacts:
+def asked(found: Described = LAYER, /, **changes: Any) -> AccountFacts:
     default = {"Quota": {"QuotaCode": GATEWAYS, "QuotaName": "by default", "Value": 5.0}}
     ec2 = listed(*(need.code for need in needs(LAYER)), ADDRESSES, "L-OTHER")
     answers: dict[str, list[tuple[str, Any]]] = {
@@ -325,7 +356,7 @@ def asked(**changes: Any) -> AccountFacts:
         "ec2": [],
         "eks": [("describe_addon_versions", {"addons": [{"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}]}]})],
     }
-    return account_facts(LAYER, ADDONS, KUBERNETES, clients({**answers, **changes}), "dev")
+    return account_facts(found, ADDONS, KUBERNETES, clients({**answers, **changes}), "dev")
 
 
 def test_an_account_is_asked_by_the_calls_that_botocore_knows() -> None:

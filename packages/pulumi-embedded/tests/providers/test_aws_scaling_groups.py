@@ -13,6 +13,7 @@ from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.clusters import NodeGroups
 from pulumi_embedded.providers.aws.kind import ACCOUNT_ID
 from pulumi_embedded.providers.aws.scaling_groups import AutoScalingGroup, ScalingGroups
+from pulumi_embedded.providers.aws.schedules import Schedules
 
 SIZE = {"minSize": 1, "desiredSize": 2, "maxSize": 4}
 GROUP = "aws:eks/getNodeGroup:getNodeGroup"
@@ -197,3 +198,20 @@ def test_a_group_that_is_deleted_forgets_its_instances(world: World, made: Made,
     scaler.terminate("gpu-0")
     made.delete()
     assert world.plane.manifests == {} and scaler.groups.describe() == ()
+
+
+def test_a_scheduled_action_is_refused_for_a_time_that_is_past(world: World, made: Made) -> None:
+    name = made.outputs["resources"][0]["autoscalingGroups"][0]["name"]
+    empties = {"autoscalingGroupName": name, "scheduledActionName": "end", "desiredCapacity": 0, "minSize": 0, "maxSize": 0}
+    with pytest.raises(ProviderError, match="Given start time is in the past"):
+        world.make("autoscaling/schedule", "past", **empties, startTime="2026-01-01T00:00:00Z")
+    world.make("autoscaling/schedule", "ahead", **empties, startTime="2099-01-01T00:00:00Z")
+
+
+def test_a_scheduled_action_that_was_carried_out_is_gone(world: World, made: Made) -> None:
+    inputs = {"startTime": "2026-12-01T00:00:00Z"}
+    object = next(each for each in SimulatedAccount(world.folder / f"account-{ACCOUNT_ID}.sqlite").of("aws:eks/nodeGroup:NodeGroup"))
+    then = datetime(2026, 12, 1, tzinfo=UTC)
+    assert Schedules(lambda: then).live(object, inputs) is None
+    assert Schedules(lambda: then - timedelta(seconds=1)).live(object, inputs) == inputs
+    assert Schedules(lambda: then).live(object, {**inputs, "recurrence": "0 3 * * *"}) is not None

@@ -9,6 +9,7 @@ from pulumi_embedded.providers.aws.backend import ObjectBackend
 from pulumi_embedded.providers.aws.clusters import CapacityReservations, Clusters, LaunchTemplates, NodeGroups
 from pulumi_embedded.providers.aws.nodes import NodeMaker, no_nodes
 from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
+from pulumi_embedded.providers.aws.schedules import Schedules
 from pulumi_embedded.providers.control_plane import EksControlPlane, NoControlPlane
 
 ClientsOf = Callable[[str], Callable[[str, str], object]]
@@ -41,6 +42,7 @@ def backends(
 ) -> Mapping[str, ObjectBackend]:
     """What stands behind the types that are more than a record."""
     behind: dict[str, ObjectBackend] = {
+        "aws:autoscaling/schedule:Schedule": Schedules(),
         "aws:ec2/capacityReservation:CapacityReservation": CapacityReservations(),
         "aws:ec2/launchTemplate:LaunchTemplate": LaunchTemplates(),
         "aws:eks/cluster:Cluster": Clusters(account, plane),
