@@ -61,6 +61,7 @@ from headway.contract.gateway_names import certificate_names
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import tenants_of
+from headway.problem import Problem, problem
 from headway.wire import (
     ARTIFACT_CACHE_NAMESPACE,
     EVALUATION_NAMESPACE,
@@ -76,10 +77,13 @@ from stacks import footprint
 from stacks.loops_image import unnamed
 from stacks.sections import AcmeAuthority, OwnAuthority
 from stacks.settings import CLUSTER, FOLDER, PLATFORM, SANDBOX, PlatformSettings
+from stacks.settings_error import SettingsError
 from stacks.upstream import Upstream, cluster_identity
 
 STORES = ("kms:Decrypt", "kms:GenerateDataKey")
 """What storing in a bucket and reading it again needs of the key."""
+NAMES_OF_A_CERTIFICATE = 100
+"""Let's Encrypt, "Rate Limits", and others who speak ACME; the gateway has one certificate."""
 CONTRACTS = Path(__file__).parents[1] / "tenants"
 
 
@@ -291,10 +295,18 @@ class _PlatformLayer:
                     f"FILE --environment {self._settings.environment}` says whether a certificate does; or set headway:gateway.authority."
                 )
             return
+        if not names:
+            # cert-manager's webhook refuses one that names nobody (internal/apis/certmanager/validation/certificate.go).
+            pulumi.log.warn(
+                "The environment has no tenant, so the gateway has no name to prove: no certificate is ordered until there is one."
+            )
+            return
         after: list[pulumi.Resource] = []
         annotations: Annotations = None
         match gateway.authority:
             case AcmeAuthority() as asked:
+                if len(names) > NAMES_OF_A_CERTIFICATE:
+                    raise SettingsError(f"Pulumi.{self._settings.environment}-{PLATFORM}.yaml", [_too_many(len(names), asked.server)])
                 proves = cert_manager.permissions(asked.zone, names)
                 identity = self._identify("cert-manager", cert_manager.NAMESPACE, cert_manager.SERVICE_ACCOUNT, proves)
                 after.append(identity)
@@ -451,3 +463,15 @@ class _PlatformLayer:
         what refuses pods that it does not reach yet."""
         released = [needed.release if isinstance(needed, AddOn) else needed for needed in after]
         return [*released, *(self._refusals[needed] for needed in after if needed in self._refusals)]
+
+
+def _too_many(names: int, server: str) -> Problem:
+    return problem(
+        "certificate-has-room",
+        "headway:gateway",
+        "authority",
+        value=server,
+        fact=f"the gateway's certificate must hold {names} names, one for each tenant and host, and ACME servers give {NAMES_OF_A_CERTIFICATE}",
+        consequence="It would not be issued, and when the present one has expired, no tenant would be reached by TLS",
+        remedy="Divide the tenants between two environments, serve fewer hosts, or use an authority of kind own",
+    )

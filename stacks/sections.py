@@ -282,11 +282,15 @@ class OwnAuthority(Part):
     """Secret of type kubernetes.io/tls in the gateway's namespace, with the authority's certificate and key."""
 
 
+GatewayHost = Annotated[str, Field(pattern=r"^([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z]([a-z0-9-]{0,61}[a-z0-9])?$", max_length=171)]
+"""In lower case, as Envoy compares it, and short enough for the longest names of a tenant and a model before it: 253 less 82 (RFC 1035)."""
+
+
 class GatewaySettings(Part):
     """Where requests enter the mesh."""
 
-    hosts: Annotated[tuple[str, ...], Field(min_length=1)]
-    """Host names served; tenants get paths or subdomains of these."""
+    hosts: Annotated[tuple[GatewayHost, ...], Field(min_length=1)]
+    """Host names served; a model answers at `<model>.<tenant>.<host>`."""
     public: Flag
     """Whether the load balancer faces the internet; otherwise it is reachable from the VPC and what is connected to
     it.
@@ -318,6 +322,17 @@ class GatewaySettings(Part):
                 consequence="No certificate would be ordered, and the gateway would answer without TLS",
                 remedy="Name the secret, such as models-tls, or set authority to null",
             )
+        for index, host in enumerate(self.hosts):
+            if host in self.hosts[:index]:
+                yield problem(
+                    "host-named-once",
+                    "hosts",
+                    index,
+                    value=host,
+                    fact=f"{host} is named twice",
+                    consequence="Istio refuses every model's route: it takes no host of a VirtualService twice",
+                    remedy="Name each host once",
+                )
         if self.replicas_min > self.replicas_max:
             yield problem(
                 "size-in-order",
@@ -396,6 +411,23 @@ def endpoint_problems(network: NetworkSettings, binding: Binding) -> Iterator[Pr
             consequence="No node could join the cluster or pull an image",
             remedy="Add them, or choose another nat",
         )
+
+
+def host_problems(gateway: GatewaySettings, tenant: str) -> Iterator[Problem]:
+    """Hosts at which the tenant's ending would also be the ending of other tenants' models."""
+    for index, host in enumerate(gateway.hosts):
+        for above in gateway.hosts:
+            if f".{host}".endswith(f".{tenant}.{above}"):
+                yield problem(
+                    "host-is-no-tenants",
+                    "gateway",
+                    "hosts",
+                    index,
+                    value=host,
+                    fact=f"all names below {host} end as those of tenant {tenant} below {above}",
+                    consequence="Its issuers would judge the callers of every tenant there, and its deployers could take their routes",
+                    remedy=f"Name the tenant or the host otherwise: none of the hosts may end with .{tenant}.{above}",
+                )
 
 
 def authority_problems(gateway: GatewaySettings, network: NetworkSettings) -> Iterator[Problem]:

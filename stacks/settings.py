@@ -40,6 +40,7 @@ from stacks.sections import (
     WarmCapacity,
     authority_problems,
     endpoint_problems,
+    host_problems,
     loops_problems,
     pool_problems,
     registry_problems,
@@ -185,6 +186,9 @@ class TenantSettings(Part):
     tenant: Name
     batch: BatchSettings | None = None
     workload_identity: Binding = Binding.POD_IDENTITY
+
+    def violations(self) -> Iterator[Problem]:
+        yield from host_problems(self.gateway, self.tenant)
 
 
 StackSettings = AccessLayerSettings | ClusterSettings | PlatformSettings | TenantSettings

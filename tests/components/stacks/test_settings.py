@@ -235,6 +235,57 @@ def test_a_public_gateway_needs_a_certificate() -> None:
     assert problem.dotted == "headway:gateway.certificate"
 
 
+@pytest.mark.parametrize(
+    ("hosts", "fact"),
+    [
+        (["Models.example.com"], "match pattern"),
+        (["*.models.example.com"], "match pattern"),
+        (["https://models.example.com"], "match pattern"),
+        (["models"], "match pattern"),
+        ([f"{'long-label.' * 16}example.com"], "at most 171 characters"),
+        (["models.example.com", "models.example.com"], "named twice"),
+    ],
+)
+def test_a_gateway_serves_host_names_that_proxies_compare(hosts: list[str], fact: str) -> None:
+    sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
+    sections["gateway"] = {**sections["gateway"], "hosts": hosts}
+    last = refused(sections, "sandbox-platform").problems[-1]
+    assert (last.dotted, fact in last.fact) == (f"headway:gateway.hosts[{len(hosts) - 1}]", True)
+
+
+@pytest.mark.parametrize("above", ["vision.models.sandbox.test", "eu.vision.models.sandbox.test"])
+def test_no_host_ends_as_a_tenants_models_do(tmp_path: Path, above: str) -> None:
+    for stack in ("sandbox-cluster", "sandbox-platform"):
+        sections = {k: json.loads(v) for k, v in config_of(stack).items()}
+        if "headway:gateway" in sections:
+            sections["headway:gateway"]["hosts"] = ["models.sandbox.test", above]
+        (tmp_path / f"Pulumi.{stack}.yaml").write_text(yaml.safe_dump({"config": sections}))
+    (problem,) = refused({}, "sandbox-vision", folder=tmp_path).problems
+    assert (problem.rule, problem.dotted) == ("host-is-no-tenants", "headway:gateway.hosts[1]")
+    assert isinstance(load("sandbox-assist", {}, tmp_path), TenantSettings)
+
+
+def certified(monkeypatch: pytest.MonkeyPatch, tenants: int) -> Recording:
+    """The platform of prod, whose gateway has a certificate by ACME, with so many tenants."""
+    monkeypatch.setattr("stacks.platform.tenants_of", lambda *_: [f"t{number}" for number in range(tenants)])
+    return run("prod-platform")
+
+
+def test_a_certificate_that_no_authority_would_issue_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SettingsError) as found:
+        certified(monkeypatch, 101)
+    (problem,) = found.value.problems
+    assert (problem.rule, problem.dotted) == ("certificate-has-room", "headway:gateway.authority")
+    assert "101 names" in problem.fact
+
+
+def test_without_a_tenant_no_certificate_is_ordered(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = certified(monkeypatch, 0)
+    assert not found.of_type("kubernetes:cert-manager.io/v1:Certificate")
+    assert any("no tenant" in line for line in found.log)
+    assert found.one("kubernetes:networking.istio.io/v1:Gateway")
+
+
 def test_warm_capacity_is_for_pools_that_exist() -> None:
     sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
     sections["warm"] = [{"pool": "b200", "replicas": 1}]
