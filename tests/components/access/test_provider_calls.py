@@ -1,5 +1,6 @@
 """A deployer may make each call that the provider makes for its layer, and no action is given that nothing asks for."""
 
+from functools import cache
 from typing import Any
 
 import botocore.session
@@ -43,11 +44,17 @@ def test_what_is_asked_beside_the_calls_is_given(type: str) -> None:
     assert sorted(set(CALLS[type].asked or {}) - ACTIONS[type]) == []
 
 
+@cache
+def operations(service: str) -> frozenset[str]:
+    """What the API has; its description is megabytes."""
+    model: Any = botocore.session.get_session().get_service_model(service)
+    return frozenset(model.operation_names)
+
+
 @pytest.mark.parametrize("calls", [*CALLS.values(), EMPTYING], ids=lambda calls: calls.file)
 def test_each_call_is_an_operation_of_its_service(calls: Calls) -> None:
-    model: Any = botocore.session.get_session().get_service_model(calls.service)
     beside = BESIDE_S3 if calls.service == "s3" else set[str]()
-    assert sorted(calls.operations - set(model.operation_names) - beside) == []
+    assert sorted(calls.operations - operations(calls.service) - beside) == []
 
 
 def test_a_disposable_environments_deployer_may_empty_its_buckets() -> None:

@@ -127,7 +127,7 @@ def test_a_lease_given_back_is_free_at_once(stored: Place) -> None:
     one = stored.ledger("one")
     one.acquire("one", timedelta(hours=1))
     one.release("one")
-    assert one.left("one") == 0
+    assert (one.left("one"), one.events[-1].body) == (0, {"holder": "one"})
     assert stored.ledger("two").acquire("two", TERM).holder == "two"
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import boto3
 import pytest
 from botocore.exceptions import ClientError
+from botocore.stub import Stubber
 from moto import mock_aws
 
 from headway.ledger import lease
@@ -52,6 +53,16 @@ def test_a_renewed_lease_leaves_no_version_that_is_kept_like_an_event(client: An
     assert len(kept(client, LEASE)) == 5
     assert max(kept(client, LEASE)) <= REPLACED_KEPT < timedelta(days=1)
     assert min(kept(client, EVENT)) > timedelta(days=LOCKED_DAYS - 1)
+
+
+def test_a_writing_of_a_lease_is_kept_for_hours_from_the_writers_own_time() -> None:
+    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    until = datetime(2026, 11, 29, 0, tzinfo=UTC)
+    hashed = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": "a4ayc/80/OGda4BO/1o/V0etpOqiLx1JwB5S3beHW0s="}
+    kept = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}
+    with Stubber(made) as stub:
+        stub.add_response("put_object", {"ETag": "2"}, {"Bucket": "l", "Key": LEASE, "Body": b"1", "IfMatch": "1", **kept, **hashed})
+        assert S3Store(made, "l", clock=datetime(2026, 11, 28, 12, tzinfo=UTC).timestamp).replace(LEASE, b"1", "1") == "2"
 
 
 def test_no_version_of_an_event_can_be_deleted(client: Any) -> None:

@@ -169,13 +169,15 @@ def test_a_refusal_says_what_is_so_what_follows_and_what_to_do(
 
 
 @pytest.mark.parametrize(
-    ("warning", "fact"),
+    ("told", "fact"),
     [
-        (nobody(CHAIN), "nobody witnesses its ledger"),
-        (WitnessWord(silent="Throttled").unheard(CHAIN), "the witness of its ledger does not answer (Throttled)"),
+        (lambda: nobody(CHAIN), "nobody witnesses its ledger"),
+        (lambda: WitnessWord(silent="Throttled").unheard(CHAIN), "the witness of its ledger does not answer (Throttled)"),
     ],
+    ids=["nobody", "silent"],
 )
-def test_a_chain_that_was_compared_with_no_witness_is_told_of_as_a_warning(warning: Problem, fact: str) -> None:
+def test_a_chain_that_was_compared_with_no_witness_is_told_of_as_a_warning(told: Callable[[], Problem], fact: str) -> None:
+    warning = told()
     assert (warning.subject, warning.blocking, warning.fact) == (CHAIN, False, fact)
     assert warning.consequence.startswith("Another whole chain would pass for it")
     assert warning.remedy[0].isupper()

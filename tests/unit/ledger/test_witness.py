@@ -200,6 +200,20 @@ def test_a_silent_witness_stops_nobody_and_is_told(store: Bucket, witness: Noted
     assert witness.words[CHAIN].startswith("3:")
 
 
+def test_a_witness_that_could_not_be_asked_is_not_overwritten(store: Bucket, witness: Noted) -> None:
+    """It may contradict this very chain."""
+    ledger = written(store, witness, 2)
+    said = witness.words[CHAIN] = f"9:{'b' * 64}"
+    witness.said = refusing  # type: ignore[method-assign]
+    ledger.append("note", {})
+    ledger.attest()
+    assert witness.words[CHAIN] == said
+
+
+def refusing(_: str) -> str:
+    raise SilentWitnessError("ThrottlingException")
+
+
 @pytest.mark.parametrize("text", ["", "5", "x:y", f"-1:{'a' * 64}", f"5:{'a' * 63}", "\n" * 200])
 def test_a_witness_that_names_no_event_is_refused(store: Bucket, witness: Noted, text: str) -> None:
     written(store, witness, 5)
