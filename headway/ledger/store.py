@@ -168,12 +168,21 @@ class FolderStore:
         return digest_of(body)
 
     def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
-        start = self._root / prefix.rpartition("/")[0]
-        found = (p.relative_to(self._root).as_posix() for p in start.rglob("*") if p.is_file() and not p.name.startswith("."))
-        return tuple(sorted(key for key in found if key.startswith(prefix) and key > after))
+        found: list[str] = []
+        for folder, _, names in os.walk(self._root / prefix.rpartition("/")[0], onerror=_unread):
+            at = Path(folder).relative_to(self._root).as_posix()
+            keys = (name if at == "." else f"{at}/{name}" for name in names if not name.startswith("."))
+            found.extend(key for key in keys if key.startswith(prefix) and key > after and (self._root / key).is_file())
+        return tuple(sorted(found))
 
     def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
         return tuple(Written(key) for key in self.list(prefix, after))
+
+
+def _unread(failure: OSError) -> None:
+    """A folder that is not there holds nothing; what one holds that cannot be read is not known."""
+    if not isinstance(failure, FileNotFoundError | NotADirectoryError):
+        raise UnreachableError(str(failure)) from None
 
 
 def _bounded(key: str, size: int, read: Callable[[], bytes]) -> bytes:

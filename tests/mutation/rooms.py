@@ -41,14 +41,11 @@ ROOMS = {
             "tests/unit/release/gate/test_release_gate_clusters.py",
         ),
     ),
-    # A state machine that fails looks for its shortest failure, for minutes; and a thousand versions are written one by one.
+    # A state machine that fails looks for its shortest failure, for minutes.
     "ledger": Room(
         ("headway/ledger/*.py",),
         ("tests/unit/ledger",),
-        without=(
-            "tests/unit/ledger/test_adversary.py",
-            "tests/unit/ledger/test_deleted_events.py::test_a_chain_of_more_than_a_page_of_versions_is_read_whole",
-        ),
+        without=("tests/unit/ledger/test_adversary.py",),
     ),
     "guard and planner": Room(
         ("headway/release/guard.py", "headway/release/plan.py", "headway/release/driver/rollout_state.py"),

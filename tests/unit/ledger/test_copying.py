@@ -83,6 +83,17 @@ def test_a_second_copy_writes_what_is_new_alone(tmp_path: Path) -> None:
     found = copy(source, target)
     assert {chain: one.new for chain, one in found.items()} == {CHAINS[0]: 0, CHAINS[1]: 2}
     assert found[CHAINS[1]].newest == "2026-11-23T12:07:00.000Z"
+    ledger = Ledger(source, CHAINS[1], ENVIRONMENT, "ci", lambda: START)
+    ledger.read()
+    assert found[CHAINS[1]].head == ledger.head
+
+
+def test_a_ledger_of_another_environment_is_not_copied(tmp_path: Path) -> None:
+    source, target = filled(FolderStore(tmp_path / "a")), FolderStore(tmp_path / "b")
+    with pytest.raises(UserError, match="written for another service or another environment"):
+        copy(source, target, "prod")
+    assert not [key for key in target.list("") if "/events/" in key]
+    assert copy(source, target, ENVIRONMENT)[CHAINS[0]].new == 7
 
 
 @pytest.mark.parametrize("writes", [0, 1, 3, 9])

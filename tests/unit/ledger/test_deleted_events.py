@@ -15,6 +15,7 @@ from headway.ledger.serving import ADOPTED, INTENDED, STARTED, latest
 from headway.ledger.store import S3Store
 from headway.ledger.traffic_split import TrafficSplit
 from headway.problem import UserError
+from tests.unit.ledger.conftest import s3
 
 CHAIN, ENVIRONMENT = "vision/defects", "prod"
 PROVEN, FORGED = TrafficSplit.only("r1", "1" * 64), TrafficSplit.only("r2", "2" * 64)
@@ -24,7 +25,7 @@ class Versioned:
     """The ledger's bucket, and what an administrator may do to it."""
 
     def __init__(self) -> None:
-        self.client: Any = boto3.client("s3", region_name="us-east-1")
+        self.client = s3()
         self.client.create_bucket(Bucket="ledger", ObjectLockEnabledForBucket=True)
         self.store = S3Store(self.client, "ledger", "releases/")
 
@@ -40,9 +41,7 @@ class Versioned:
 
 
 @pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Versioned]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "none")
+def bucket() -> Iterator[Versioned]:
     with mock_aws():
         made = Versioned()
         ledger = made.ledger()
@@ -118,13 +117,19 @@ def test_a_sound_chain_with_versions_has_no_flaw(bucket: Versioned) -> None:
 
 
 def test_a_chain_of_more_than_a_page_of_versions_is_read_whole(bucket: Versioned) -> None:
-    keys = [f"other/service/events/{number:08d}.json" for number in range(1, 1105)]
+    """S3 lists a thousand at a time, here ten."""
+    client: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    store = S3Store(client, "ledger", "releases/")
+    for listing in ("ListObjectVersions", "ListObjectsV2"):
+        client.meta.events.register(f"provide-client-params.s3.{listing}", lambda params, **_: {**params, "MaxKeys": 10})
+    keys = [f"other/service/events/{number:08d}.json" for number in range(1, 36)]
     for name in keys:
-        bucket.store.create(name, b"x")
-    bucket.client.delete_object(Bucket="ledger", Key=f"releases/{keys[1000]}")
-    found = bucket.store.written("other/service/events/", keys[99])
-    assert [one.key for one in found] == keys[100:]
-    assert [one.key for one in found if not one.once] == [keys[1000]]
+        store.create(name, b"x")
+    bucket.client.delete_object(Bucket="ledger", Key=f"releases/{keys[30]}")
+    found = store.written("other/service/events/", keys[4])
+    assert [one.key for one in found] == keys[5:]
+    assert [one.key for one in found if not one.once] == [keys[30]]
+    assert list(store.list("other/service/events/", keys[4])) == keys[5:30] + keys[31:]
 
 
 @pytest.mark.parametrize("name", [key(CHAIN, 4), key(CHAIN, 99), f"{CHAIN}/events/zzz"])

@@ -10,7 +10,6 @@ from email.utils import format_datetime
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.stub import Stubber
 from hypothesis import given
@@ -22,6 +21,7 @@ from headway.ledger import lease as leases
 from headway.ledger.chain import Ledger, LostError, verify
 from headway.ledger.store import FolderStore, LedgerStore, S3Store, TakenError, UnreachableError
 from headway.problem import Exit, UserError
+from tests.unit.ledger.conftest import s3
 from tests.unit.release_kill import Shelf
 from tests.unit.release_world import CHAIN, START
 
@@ -65,18 +65,15 @@ def place() -> Place:
 
 
 @pytest.fixture(params=["folder", "s3"])
-def stored(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
+def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
     """On the stores that people use."""
     if request.param == "folder":
         time = Time()
         yield Place(FolderStore(tmp_path, lambda: time.now.timestamp()), time)
         return
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "none")
     with mock_aws():
-        made: Any = boto3.client("s3", region_name="us-east-1")
-        made.create_bucket(Bucket="ledger")
-        yield Place(S3Store(made, "ledger", "releases/"), Time(s3=s3_backends["123456789012"]["aws"]))
+        s3().create_bucket(Bucket="ledger")
+        yield Place(S3Store(s3(), "ledger", "releases/"), Time(s3=s3_backends["123456789012"]["aws"]))
 
 
 def refused(ledger: Ledger, name: str) -> UserError:
@@ -175,6 +172,8 @@ def test_who_reads_is_told_whose_turn_it_is_and_for_how_long(place: Place) -> No
 def test_a_holder_known_to_be_dead_keeps_nobody_out(place: Place) -> None:
     place.ledger("one").acquire("one", TERM)
     assert place.ledger("two").acquire("two", TERM, gone=lambda holder: holder == "one").holder == "two"
+    place.delete()
+    assert place.ledger("three").acquire("three", TERM, gone=lambda holder: holder == "two").holder == "three", "nor in its lease's absence"
 
 
 def test_a_driver_cannot_write_any_more_once_another_one_took_over(place: Place) -> None:
@@ -372,7 +371,7 @@ def test_whatever_happens_at_most_one_runner_believes_that_it_may_act(wrong: lis
 
 def test_s3_tells_by_its_own_clock_how_old_a_lease_is_and_never_more_than_it_is() -> None:
     """A day that is long past or to come for this machine; `Date` and `Last-Modified` tell whole seconds."""
-    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    made = s3()
     written = datetime(2031, 5, 4, 12, 0, tzinfo=START.tzinfo)
     with Stubber(made) as stub:
         for seconds in (0, 30):

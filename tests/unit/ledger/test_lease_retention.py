@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import boto3
 import pytest
 from botocore.exceptions import ClientError
 from botocore.stub import Stubber
@@ -13,18 +12,17 @@ from moto import mock_aws
 from headway.ledger import lease
 from headway.ledger.store import REPLACED_KEPT, S3Store, TakenError
 from headway.ledger.store_proof import prove
+from tests.unit.ledger.conftest import s3
 
 EVENT, LEASE = "vision/defects/events/00000001.json", lease.key("vision/defects")
 LOCKED_DAYS = 365
 
 
 @pytest.fixture
-def client(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+def client() -> Iterator[Any]:
     """S3 with a bucket that locks what is written, and one that locks nothing."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "none")
     with mock_aws():
-        made: Any = boto3.client("s3", region_name="us-east-1")
+        made = s3()
         made.create_bucket(Bucket="ledger", ObjectLockEnabledForBucket=True)
         rule = {"DefaultRetention": {"Mode": "GOVERNANCE", "Days": LOCKED_DAYS}}
         made.put_object_lock_configuration(Bucket="ledger", ObjectLockConfiguration={"ObjectLockEnabled": "Enabled", "Rule": rule})
@@ -56,7 +54,7 @@ def test_a_renewed_lease_leaves_no_version_that_is_kept_like_an_event(client: An
 
 
 def test_a_writing_of_a_lease_is_kept_for_hours_from_the_writers_own_time() -> None:
-    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    made = s3()
     until = datetime(2026, 11, 29, 0, tzinfo=UTC)
     hashed = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": "a4ayc/80/OGda4BO/1o/V0etpOqiLx1JwB5S3beHW0s="}
     kept = {"ObjectLockMode": "GOVERNANCE", "ObjectLockRetainUntilDate": until}

@@ -1,12 +1,12 @@
 """The ledger's promises: one writer a number, nothing altered unseen, a dead runner's lease runs out."""
 
 import json
+import os
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
 from botocore.stub import Stubber
 from hypothesis import given
@@ -20,6 +20,7 @@ from headway.ledger.location import opened
 from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, S3Store, TakenError, UnreachableError, client
 from headway.ledger.store_proof import prove
 from headway.problem import UserError
+from tests.unit.ledger.conftest import s3
 
 START = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHAIN = "vision/defects"
@@ -139,7 +140,7 @@ REFUSED: list[tuple[str, int, type[Exception], str]] = [
 def test_what_a_store_refuses_is_said_and_what_it_cannot_do_now_is_asked_again(
     code: str, status: int, error: type[Exception], says: str
 ) -> None:
-    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    made = s3()
     with Stubber(made) as stub:
         for method in ("get_object", "put_object", "list_objects_v2"):
             stub.add_client_error(method, code, "told by the store", status)
@@ -160,7 +161,7 @@ def test_what_a_store_refuses_is_said_and_what_it_cannot_do_now_is_asked_again(
 def test_a_write_that_others_were_before_is_told_from_one_that_may_have_arrived(
     code: str, status: int, error: type[Exception], says: str
 ) -> None:
-    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    made = s3()
     with Stubber(made) as stub:
         stub.add_client_error("put_object", code, "told by the store", status)
         with pytest.raises(error, match=says):
@@ -168,7 +169,7 @@ def test_a_write_that_others_were_before_is_told_from_one_that_may_have_arrived(
 
 
 def test_a_write_names_the_hash_that_s3_checks_and_that_nothing_may_be_there() -> None:
-    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    made = s3()
     hashed = {"ChecksumAlgorithm": "SHA256", "ChecksumSHA256": "a4ayc/80/OGda4BO/1o/V0etpOqiLx1JwB5S3beHW0s="}
     with Stubber(made) as stub:
         stub.add_response("put_object", {"ETag": '"e"'}, {"Bucket": "ledger", "Key": "p/k", "Body": b"1", "IfNoneMatch": "*", **hashed})
@@ -176,7 +177,7 @@ def test_a_write_names_the_hash_that_s3_checks_and_that_nothing_may_be_there() -
 
 
 def test_a_bucket_that_is_not_there_is_told_from_one_that_is_silent() -> None:
-    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    made = s3()
     with Stubber(made) as stub:
         stub.add_client_error("get_object", "NoSuchBucket", "told by the store", 404)
         with pytest.raises(MissingStoreError):
@@ -184,11 +185,33 @@ def test_a_bucket_that_is_not_there_is_told_from_one_that_is_silent() -> None:
 
 
 def test_a_list_begins_after_the_key_that_is_known() -> None:
-    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    made = s3()
     with Stubber(made) as stub:
         asked = {"Bucket": "ledger", "Prefix": "p/vision/", "StartAfter": "p/vision/3"}
         stub.add_response("list_objects_v2", {"Contents": [{"Key": "p/vision/4"}], "IsTruncated": False}, asked)
         assert S3Store(made, "ledger", "p/").list("vision/", after="vision/3") == ("vision/4",)
+
+
+def test_a_list_is_of_whole_objects_below_a_prefix_in_order(store: LedgerStore, tmp_path: Path) -> None:
+    for name in ("a/b/events/2", "a/b/events/1", "a/b/events/10", "a/bc", "b", "leases/a/b.json"):
+        store.create(name, b"")
+    if isinstance(store, FolderStore):
+        (tmp_path / "a" / "b" / "events" / ".draft").write_bytes(b"half")
+        (tmp_path / "a" / "b" / "events" / "folder").mkdir()
+    assert store.list("") == ("a/b/events/1", "a/b/events/10", "a/b/events/2", "a/bc", "b", "leases/a/b.json")
+    assert store.list("a/b") == ("a/b/events/1", "a/b/events/10", "a/b/events/2", "a/bc")
+    assert store.list("a/b/events/", after="a/b/events/10") == ("a/b/events/2",)
+    assert store.list("a/b/none/") == store.list("b/") == ()
+
+
+def test_a_folder_that_cannot_be_read_is_no_empty_ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    ledger(FolderStore(tmp_path)).append("step", {})
+    monkeypatch.setattr(os, "scandir", failing)
+    with pytest.raises(UnreachableError, match="Input/output error"):
+        ledger(FolderStore(tmp_path)).read()
 
 
 def test_without_credentials_nobody_waits_for_the_ledger(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import boto3
 import pytest
 from botocore.stub import Stubber
 
@@ -20,6 +18,7 @@ from headway.ledger.store import LARGEST, FolderStore, LedgerStore, S3Store
 from headway.ledger.store_proof import prove
 from headway.ledger.witness import WitnessWord, nobody
 from headway.problem import Exit, Problem, UserError
+from tests.unit.ledger.conftest import s3
 
 CHAIN, NOW = "vision/defects", datetime(2026, 11, 28, 12, tzinfo=UTC)
 
@@ -80,7 +79,7 @@ def an_object_that_fills_the_memory(root: Path) -> None:
 
 
 def a_store_that_refuses(_: Path) -> None:
-    made: Any = boto3.client("s3", region_name="us-east-1", aws_access_key_id="none", aws_secret_access_key="none")
+    made = s3()
     with Stubber(made) as stub:
         stub.add_client_error("get_object", "AccessDenied", "told by the store", 403)
         S3Store(made, "ledger").get("k")

@@ -377,7 +377,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Mo
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "none")
     with mock_aws():
-        yield ParameterWitness("prod", "eu-west-1", "s3://l")
+        yield ParameterWitness("prod", "eu-west-1", "s3://l", seconds=60)
 
 
 def test_a_place_keeps_the_newest_word_of_each_chain(place: LedgerWitness) -> None:
@@ -394,7 +394,7 @@ def test_parameters_lie_below_the_environments_own_path_in_its_region(monkeypatc
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "none")
     with mock_aws():
-        ParameterWitness("prod", "eu-west-1", "s3://l").write(CHAIN, "1:a")
+        ParameterWitness("prod", "eu-west-1", "s3://l", seconds=60).write(CHAIN, "1:a")
         client: Any = boto3.client("ssm", region_name="eu-west-1")
         (found,) = client.get_parameters_by_path(Path="/headway/prod/witness", Recursive=True)["Parameters"]
     assert (found["Name"], found["Value"], found["Type"]) == ("/headway/prod/witness/vision/defects.c527be41ae86", "1:a", "String")
@@ -410,7 +410,7 @@ def test_without_credentials_a_parameter_is_silent(
         monkeypatch.setenv(name, str(tmp_path / "none"))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(SilentWitnessError, match="NoCredentialsError"):
-        asks(ParameterWitness("prod", "eu-west-1", "s3://l"))
+        asks(ParameterWitness("prod", "eu-west-1", "s3://l", seconds=60))
 
 
 @pytest.mark.parametrize("asks", [lambda one: one.said(CHAIN), lambda one: one.write(CHAIN, "1:a")], ids=["said", "write"])
