@@ -11,6 +11,7 @@ from typing import Any
 from components.labels import labels
 from components.manifests import object_
 from components.model_service.workload import arm_name
+from components.naming import physical
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.runtime import Engine
@@ -51,7 +52,8 @@ def scaled_object(tenant: str, arm: TrafficArm, model: Model, surroundings: Surr
                 "replicas": max(1, low),
                 "behavior": "currentReplicasIfHigher",
             },
-            "advanced": {"horizontalPodAutoscalerConfig": {"name": f"keda-{name}", "behavior": _behaviour(model)}},
+            # KEDA admits no name beyond a label's (`verifyName` in its apis/keda/v1alpha1/scaledobject_webhook.go, 2.20.2).
+            "advanced": {"horizontalPodAutoscalerConfig": {"name": physical("keda", name), "behavior": _behaviour(model)}},
             "triggers": [_trigger(trigger, model, scope, surroundings) for trigger in scaling.triggers],
         },
     )

@@ -1,12 +1,16 @@
 """Autoscaling of model services. Expected values are written by hand."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
 from components.model_service.manifests import ServicePlan
+from components.model_service.release import Release
 from headway.contract.scaling import ScalingSignal
+from headway.contract.units import Share
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from tests.components.contracts import CHAT, CONTAINER, DEFECTS, MODELS, PLAIN, SURROUNDINGS, bodies, changed, pool_of, service
 
 
@@ -60,3 +64,14 @@ def test_a_burn_rate_is_scaled_to_the_objectives_window_and_budget() -> None:
         ("ticket", "1d"),
         ("ticket", "3d"),
     ]
+
+
+def test_the_longest_name_gives_autoscalers_that_keda_admits() -> None:
+    model = changed(DEFECTS, name="m" * 40, batch=None)
+    release = Release(model=model)
+    arms = tuple(TrafficArm(release=release.id, role=role, weight=Share.percent(50)) for role in (ArmRole.STABLE, ArmRole.BASELINE))
+    plan = replace(ServicePlan.of("t" * 40, model, pool_of(model), SURROUNDINGS), traffic=TrafficSplit(arms=arms))
+    scalers = bodies(plan, "ScaledObject")
+    named = [scaler["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["name"] for scaler in scalers]
+    assert len(set(named)) == 2
+    assert max(map(len, (*named, *(scaler["metadata"]["name"] for scaler in scalers)))) <= 63
