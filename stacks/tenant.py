@@ -8,6 +8,7 @@ depend on the tenant and never on each other, or a tenant of 25 services would b
 import json
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pulumi
@@ -28,6 +29,7 @@ from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.crosscheck.batch_store import placed
 from headway.contract.crosscheck.image import without_nat
+from headway.contract.crosscheck.tenant import keys_in_reach
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import stack_file, tenants_of
@@ -109,6 +111,10 @@ def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
     )
     refused = [finding for finding in result.findings if finding.level is ProblemLevel.ERROR]
     contracts = result.tenant(settings.tenant)
+    if contracts is not None:
+        network = settings.network
+        reached = keys_in_reach(contracts.tenant, eks_endpoint="eks" in network.endpoints, without_nat=network.nat is Nat.NONE)
+        refused += [replace(each, subject=settings.tenant) for each in reached]
     if refused or contracts is None:
         raise SettingsError(f"Tenant {settings.tenant}", refused)
     for finding in result.findings:

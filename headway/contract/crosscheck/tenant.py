@@ -92,6 +92,25 @@ def issuers(tenant: Tenant, others: Sequence[Tenant]) -> Iterator[Problem]:
                 )
 
 
+def keys_in_reach(tenant: Tenant, *, eks_endpoint: bool, without_nat: bool) -> Iterator[Problem]:
+    """Keys of EKS's own issuers are on the internet alone, and the zone of the VPC endpoint `eks` hides their name (EKS user guide, "IAM roles
+    for service accounts"; aws/containers-roadmap#2038)."""
+    for index, issuer in enumerate(tenant.issuers):
+        host = issuer.jwks_uri.removeprefix("https://").partition("/")[0]
+        if host.startswith("oidc.eks.") and (eks_endpoint or without_nat):
+            yield problem(
+                "issuer-keys-in-reach",
+                "issuers",
+                index,
+                "jwks_uri",
+                value=issuer.jwks_uri,
+                fact=f"the environment has {'the endpoint eks, which hides the name of' if eks_endpoint else 'no NAT, and only the internet has'} {host}",
+                consequence="The mesh could not read the keys, and the gateway would refuse every caller",
+                remedy="Name an issuer that the VPC reaches"
+                + (", or take eks out of network.endpoints" if not without_nat else ", or choose another network.nat"),
+            )
+
+
 def allowed(tenant: Tenant, model: Model) -> Iterator[Problem]:
     if model.runtime.engine not in tenant.runtimes:
         yield problem(

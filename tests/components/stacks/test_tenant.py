@@ -219,6 +219,19 @@ def test_without_nat_a_preview_refuses_images_of_registries_out_of_reach(registr
     assert [(problem.rule, problem.dotted) for problem in error.value.problems] == [("image-reached-without-nat", "runtime.image")]
 
 
+def test_an_issuer_whose_keys_the_endpoint_eks_hides_is_refused(tmp_path: Path) -> None:
+    place = write(tmp_path, "vision", defects=document("vision", "defects")) / "vision" / "tenant.yaml"
+    given = yaml.safe_load(place.read_text())
+    given["issuers"][0]["jwks_uri"] = "https://oidc.eks.us-east-1.amazonaws.com/id/0123/keys"
+    place.write_text(yaml.safe_dump(given))
+    found = settings_of("vision")
+    hidden = found.model_copy(update={"network": found.network.model_copy(update={"endpoints": (*found.network.endpoints, "eks")})})
+    with pytest.raises(SettingsError) as error:
+        record(lambda: tenant.build(hidden, tmp_path), stack="sandbox-vision", calls=ABOVE)
+    assert [(problem.rule, problem.subject) for problem in error.value.problems] == [("issuer-keys-in-reach", "vision")]
+    record(lambda: tenant.build(found, tmp_path), stack="sandbox-vision", calls=ABOVE)
+
+
 def test_a_service_above_its_tenants_quota_is_refused_before_planning(tmp_path: Path) -> None:
     large = copy.deepcopy(document("vision", "defects"))
     large["scaling"]["max_replicas"] = 600

@@ -11,12 +11,14 @@ import yaml
 
 from headway.contract.crosscheck.batch_store import placed
 from headway.contract.crosscheck.image import without_nat
+from headway.contract.crosscheck.tenant import keys_in_reach
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.reading.loader import CheckResult, load_tenant, load_tenants
 from headway.contract.reading.pools import pools_of
 from headway.contract.runtime import Engine
 from headway.contract.starter import model_starter, tenant_starter
+from headway.contract.tenant import Tenant
 from headway.problem import Problem, ProblemLevel
 from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, GONE, H100_POOL, L4_POOL, MIG_POOL, VISION, changed, pool
 
@@ -263,6 +265,16 @@ def test_a_store_of_each_environment_needs_a_bucket_apart_from_the_artifact(buck
 def test_without_nat_images_come_from_the_regions_ecr(registry: str, found: list[str]) -> None:
     model = Model.model_validate(changed(DEFECTS, {"runtime/image": f"{registry}/team/server:1@sha256:{'a' * 64}"}))
     assert [each.rule for each in without_nat(model, "eu-west-1")] == found
+
+
+@pytest.mark.parametrize(("eks_endpoint", "without_nat", "refused"), [(True, False, True), (False, True, True), (False, False, False)])
+def test_keys_of_the_cluster_itself_have_to_be_reached(eks_endpoint: bool, without_nat: bool, refused: bool) -> None:
+    keys = "https://oidc.eks.us-east-1.amazonaws.com/id/0123/keys"
+    tenant = Tenant.model_validate(changed(VISION, {"issuers/0/jwks_uri": keys}))
+    found = list(keys_in_reach(tenant, eks_endpoint=eks_endpoint, without_nat=without_nat))
+    assert [(each.rule, each.value) for each in found] == ([("issuer-keys-in-reach", keys)] if refused else [])
+    elsewhere = Tenant.model_validate(VISION)
+    assert not list(keys_in_reach(elsewhere, eks_endpoint=eks_endpoint, without_nat=without_nat))
 
 
 def test_warnings_do_not_refuse(load: Callable[..., CheckResult]) -> None:
