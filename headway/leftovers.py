@@ -226,6 +226,17 @@ def _log_groups(search: Search, clients: Clients) -> Iterator[Leftover]:
             yield Leftover(kind="log group", id=name, why=f"name {prefix}*", state=state, remove=remove)
 
 
+def _repositories(search: Search, clients: Clients) -> Iterator[Leftover]:
+    """ECR makes one for each image that a cache is asked for; its creation template gives it no tag, and the end of a cache is the
+    end of its rule alone (ECR API reference, DeletePullThroughCacheRule).
+    """
+    for found in pages(clients("ecr"), "describe_repositories", "repositories"):
+        name = found["repositoryName"]
+        if name.startswith((f"{search.cluster}/", f"{search.cluster}-")):
+            remove = search.command("ecr", "delete-repository", "--repository-name", name, "--force")
+            yield Leftover(kind="repository", id=found["repositoryArn"], why=f"name {search.cluster}*", state="", remove=remove)
+
+
 def _others(search: Search, clients: Clients) -> Iterator[Leftover]:
     """Whatever else carries the environment's tag; keys that wait out their deletion are left out, for they cost
     nothing and go by themselves."""
@@ -248,6 +259,7 @@ FINDERS: tuple[Callable[[Search, Clients], Iterator[Leftover]], ...] = (
     _security_groups,
     _volumes,
     _log_groups,
+    _repositories,
 )
 """In the order in which what they find can be removed: a security group cannot go before the interfaces that carry it."""
 

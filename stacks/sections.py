@@ -165,7 +165,7 @@ class ControlPlaneSettings(Part):
     administrators: tuple[Arn, ...]
     """IAM roles and users with cluster administration through access entries."""
     creator_is_administrator: Flag
-    """Whether whoever creates the cluster stays its administrator, unseen in the access entries."""
+    """Whether whoever creates the cluster stays its administrator by an entry that EKS makes; then it may stand in no other field here."""
     deletion_protection: Flag
     log_days: LogDays
     """Retention of the control plane's logs, audit included."""

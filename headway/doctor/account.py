@@ -1,6 +1,6 @@
 """What an AWS account must have before the layers can be applied, judged from what it answered. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from headway.capacity.described import Described, cluster_name
@@ -130,7 +130,23 @@ def _administrator(layer: Described, caller: Caller | Unanswered, generated: Map
         return unknown("administrator", caller)
     if caller.principal in generated:
         return judged("administrator", f"{caller.principal} {generated[caller.principal]}")
-    names = {arn.rsplit(":", 1)[-1].partition("/")[0] + "/" + arn.rpartition("/")[2] for arn in layer.administrators}
+    names, members = _principal_names(layer.administrators), _principal_names(arn for arns in layer.groups.values() for arn in arns)
+    if layer.creator_is_administrator and caller.principal in names | members:
+        # pulumi/pulumi-eks#2373, from a run; botocore's model of CreateAccessConfigRequest: the creator "was set as a cluster admin access entry".
+        return judged(
+            "administrator",
+            "",
+            [
+                Problem(
+                    rule="administrator",
+                    path=("control_plane", "creator_is_administrator"),
+                    value=True,
+                    fact=f"{caller.principal} would create the cluster and stay its administrator, and the file lets it in once more",
+                    consequence="EKS makes an entry for the creator itself, and refuses a second one for the same principal",
+                    remedy="Set control_plane.creator_is_administrator to false: the file's entries let it in",
+                )
+            ],
+        )
     if caller.principal in names:
         return judged("administrator", f"{caller.principal} will administer the cluster.")
     return judged(
@@ -143,11 +159,16 @@ def _administrator(layer: Described, caller: Caller | Unanswered, generated: Map
                 value=list(layer.administrators),
                 fact=f"{caller.principal} is not among the cluster's administrators",
                 consequence="These credentials can create the cluster, and then not deploy the platform layer into it",
-                remedy="Add it to control_plane.administrators, or assume one of the roles that stand there",
+                remedy="Add it to control_plane.administrators, with creator_is_administrator: false, or assume one of the roles that stand there",
                 level=ProblemLevel.WARNING if layer.creator_is_administrator else ProblemLevel.ERROR,
             )
         ],
     )
+
+
+def _principal_names(arns: Iterable[str]) -> frozenset[str]:
+    """`role/NAME` or `user/NAME` of each, without its path."""
+    return frozenset(arn.rsplit(":", 1)[-1].partition("/")[0] + "/" + arn.rpartition("/")[2] for arn in arns)
 
 
 def _roles(layer: Described, roles: frozenset[str] | Unanswered) -> DoctorResult:

@@ -34,8 +34,9 @@ def bucket_owners(names: Sequence[str], layer: Described, clients: Clients) -> M
         s3 = clients("s3")
         for name in names:
             try:
-                s3.head_bucket(Bucket=name, ExpectedBucketOwner=layer.account_id)
-                found[name] = BucketOwner.OURS
+                # The client follows S3 to the bucket's own region.
+                answer = s3.head_bucket(Bucket=name, ExpectedBucketOwner=layer.account_id)
+                found[name] = BucketOwner.OURS if answer.get("BucketRegion", layer.region) == layer.region else BucketOwner.ELSEWHERE
             except ClientError as error:
                 status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
                 if status == 404:

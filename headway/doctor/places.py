@@ -21,6 +21,8 @@ class BucketOwner(StrEnum):
     NOBODY = "nobody"
     OURS = "ours"
     ANOTHER = "another"
+    ELSEWHERE = "elsewhere"
+    """Ours, in another region."""
 
 
 def bucket_names(environment: str, layer: Described) -> tuple[str, ...]:
@@ -42,6 +44,17 @@ def judge_buckets(owners: Mapping[str, BucketOwner] | Unanswered) -> DoctorResul
         )
         for name, owner in sorted(owners.items())
         if owner is BucketOwner.ANOTHER
+    ] + [
+        Problem(
+            rule=BUCKETS,
+            subject=f"bucket {name}",
+            path=("account", "region"),
+            fact=f"Bucket {name} is this account's, in another region",
+            consequence="The cluster layer fails at its roles and buckets: an account has each name of them once, whatever the region",
+            remedy="Bring up the environment of the other region in another account, or correct headway:account.region",
+        )
+        for name, owner in sorted(owners.items())
+        if owner is BucketOwner.ELSEWHERE
     ]
     ours = sum(owner is BucketOwner.OURS for owner in owners.values())
     return judged(BUCKETS, f"{len(owners) - ours} names of buckets are free, and {ours} are this account's.", problems)

@@ -77,6 +77,15 @@ def test_an_empty_account_holds_nothing() -> None:
     assert found() == ()
 
 
+def test_images_that_a_cache_fetched_are_found_by_the_name_of_their_cache() -> None:
+    for name in ("headway-dev-k8s/pause", "headway-dev/fetch", "headway-development/fetch", "mirror/fetch"):
+        client("ecr").create_repository(repositoryName=name)
+    assert [each.remove for each in found()] == [
+        f"aws ecr delete-repository --repository-name {name} --force --region {REGION}"
+        for name in ("headway-dev-k8s/pause", "headway-dev/fetch")
+    ]
+
+
 def test_a_volume_of_a_claim_is_found_with_the_command_that_removes_it() -> None:
     id = volume(OWNED)
     assert found() == (

@@ -222,6 +222,12 @@ def test_a_creator_who_stays_administrator_is_only_warned() -> None:
     assert problem.level is ProblemLevel.WARNING
 
 
+@pytest.mark.parametrize("more", [{}, {"administrators": (), "groups": {"vision-ml": (DEPLOYER,)}}], ids=["administrator", "member"])
+def test_a_creator_who_stays_administrator_is_let_in_by_nothing_else(more: dict[str, Any]) -> None:
+    result = examined(WELL, layer(creator_is_administrator=True, **more))["administrator"]
+    assert result.blocking and "EKS makes an entry for the creator itself" in result.problems[0].consequence
+
+
 def test_a_role_of_a_group_is_looked_for_with_its_path() -> None:
     member = f"arn:aws:iam::{ACCOUNT}:role/ml"
     found = layer(groups={"vision-ml": (member, f"arn:aws:iam::{ACCOUNT}:user/me", "arn:aws:iam::999999999999:role/theirs")})

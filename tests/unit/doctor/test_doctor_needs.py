@@ -147,15 +147,21 @@ def test_a_bucket_of_another_account_is_found() -> None:
     assert places.judge_buckets({"a": BucketOwner.OURS}).seen == "0 names of buckets are free, and 1 are this account's."
 
 
+def test_a_bucket_of_an_environment_in_another_region_is_found() -> None:
+    result = places.judge_buckets({"a": BucketOwner.OURS, "b": BucketOwner.ELSEWHERE})
+    assert result.blocking and said(result) == "Bucket b is this account's, in another region"
+
+
 def test_s3_says_whose_a_bucket_is() -> None:
     client = boto3.client("s3", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="y")
     stub = Stubber(client)
-    stub.add_response("head_bucket", {}, {"Bucket": "a", "ExpectedBucketOwner": ACCOUNT})
+    stub.add_response("head_bucket", {"BucketRegion": "us-west-2"}, {"Bucket": "a", "ExpectedBucketOwner": ACCOUNT})
     stub.add_client_error("head_bucket", "404", http_status_code=404)
     stub.add_client_error("head_bucket", "403", http_status_code=403)
+    stub.add_response("head_bucket", {"BucketRegion": "us-east-1"}, {"Bucket": "d", "ExpectedBucketOwner": ACCOUNT})
     with stub:
-        found = asking.bucket_owners(["a", "b", "c"], layer(), lambda _: client)
-    assert found == {"a": BucketOwner.OURS, "b": BucketOwner.NOBODY, "c": BucketOwner.ANOTHER}
+        found = asking.bucket_owners(["a", "b", "c", "d"], layer(), lambda _: client)
+    assert found == {"a": BucketOwner.OURS, "b": BucketOwner.NOBODY, "c": BucketOwner.ANOTHER, "d": BucketOwner.ELSEWHERE}
 
 
 class Registry(Handler):

@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import signal
 from base64 import b64encode
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -334,3 +335,12 @@ def test_before_it_is_configured_the_provider_can_still_check_and_plan(tmp_path:
     assert not checked.failures
     assert provider.plan(VPC, checked.inputs, None)["arn"] == UNKNOWN
     assert REGION not in json.dumps(provider.plan(VPC, checked.inputs, None))
+
+
+@pytest.mark.parametrize(("stays", "refused"), [({}, True), ({"bootstrapClusterCreatorAdminPermissions": False}, False)])
+def test_who_creates_a_cluster_has_an_entry_unless_that_is_declined(world: World, stays: dict[str, bool], refused: bool) -> None:
+    cluster = world.cluster(world.subnets(), accessConfig={"authenticationMode": "API", **stays})
+    creator = world.provider.invoke("aws:index/getCallerIdentity:getCallerIdentity", {}, False)["arn"]
+    world.make("eks/accessEntry", "another", clusterName=cluster.id, principalArn=f"{creator}-2")
+    with pytest.raises(ProviderError, match="already in use on this cluster") if refused else nullcontext():
+        world.make("eks/accessEntry", "creator", clusterName=cluster.id, principalArn=creator)

@@ -19,9 +19,10 @@ from typing import Any
 from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError, ProviderStep
 from pulumi_embedded.providers.aws.account import AccountObject, SimulatedAccount
 from pulumi_embedded.providers.aws.backend import ObjectBackend
+from pulumi_embedded.providers.aws.functions import CALLER
 from pulumi_embedded.providers.aws.instance_regions import elsewhere, is_offered
 from pulumi_embedded.providers.aws.instances import GroupInstances
-from pulumi_embedded.providers.aws.kind import Facts
+from pulumi_embedded.providers.aws.kind import PARTITION, Facts
 from pulumi_embedded.providers.aws.nodes import NodeGroup, NodeMaker, NodeZone, SimulatedNode
 from pulumi_embedded.providers.control_plane import EksControlPlane, NewTaints, wait_until_ready
 
@@ -94,6 +95,25 @@ class Clusters(ObjectBackend):
         asked, runs = inputs.get("version"), self.plane.version()
         if asked and not runs.startswith(f"v{asked}."):
             step.warn(f"EKS would run Kubernetes {asked}; the control plane is {runs} whatever version is asked for")
+
+
+@dataclass(frozen=True)
+class AccessEntries(ObjectBackend):
+    """`aws:eks/accessEntry:AccessEntry`. Where whoever creates a cluster stays its administrator, EKS has made their entry already
+    (pulumi/pulumi-eks#2373).
+    """
+
+    account: SimulatedAccount
+
+    def before(self, facts: Facts) -> Properties:
+        cluster = self.account.get(_CLUSTER, str(facts.inputs["clusterName"]), facts.region)
+        access = (cluster.inputs.get("accessConfig") if cluster else None) or {}
+        stays = "API" in str(access.get("authenticationMode")) and access.get("bootstrapClusterCreatorAdminPermissions") is not False
+        if stays and facts.inputs["principalArn"] == f"arn:{PARTITION}:iam::{facts.account}:{CALLER}":
+            raise ProviderError(
+                "ResourceInUseException: principalArn: The specified access entry resource is already in use on this cluster."
+            )
+        return dict(facts.extra)
 
 
 @dataclass(frozen=True)
