@@ -15,7 +15,7 @@ import numpy as np
 
 from headway.contract.xids import FATAL as FATAL_XIDS
 from headway.problem import Problem, ProblemLevel
-from headway.release.evidence import queries
+from headway.release.evidence import queries, tokens
 from headway.release.evidence.counted import Counted, mesh_counts
 from headway.release.evidence.drained import NOT_YET, DrainMeasurement, EarlierScrapes, newest, requests_since, waiting
 from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
@@ -203,7 +203,8 @@ class PrometheusEvidence:
         counted = mesh_counts(service, arms, requests, durations, lost)
         up = self._up(asking, service, arms, [labels for labels, _ in requests])
         absent: set[str] = set()
-        alone = self._of_servers(asking, service, arms, counted, absent)
+        alone, engine = self._of_servers(asking, service, arms, counted, absent)
+        spoken = asking.rises(tokens.selector(namespace, present)) if engine.startswith(tokens.ENGINE) else []
         canary = self._health(asking, service, arms, absent, len(windows))
         return [
             {
@@ -215,6 +216,7 @@ class PrometheusEvidence:
                 "arms": counted.arms(place, alone[place]),
                 "up": {"canary": up["canary"][place], "control": up["control"][place]},
                 **canary[place],
+                **({"tokens": said} if (said := tokens.of_tick(arms, spoken, requests, counted, place)) else {}),
                 "absent": sorted(absent | counted.absent),
                 "queries": asking.asked,
                 "endpoints": [endpoint],
@@ -250,16 +252,19 @@ class PrometheusEvidence:
 
     def _of_servers(
         self, asking: _Asking, service: JudgedService, arms: ArmNames, counted: Counted, absent: set[str]
-    ) -> list[dict[str, dict[str, float | None]]]:
-        """By tick and arm: seconds in the queue and GPU seconds, from what the pods and their GPUs say."""
+    ) -> tuple[list[dict[str, dict[str, float | None]]], str]:
+        """By tick and arm: seconds in the queue and GPU seconds, from what the pods and their GPUs say; and which series of the server said
+        the first, empty where none did."""
         use: list[dict[str, dict[str, float | None]]] = [{arm: {} for arm in arms.present} for _ in range(len(asking.ends) - 1)]
         waits: dict[str, tuple[Any, Any]] = {}
+        engine = ""
         for seconds_of, number_of, unit in queries.QUEUE_SECONDS:
             seconds = _by_arm(arms, asking.rises(queries.of_pods(seconds_of, service.tenant, arms.present)))
             if not seconds:
                 continue
             number = _by_arm(arms, asking.rises(queries.of_pods(number_of, service.tenant, arms.present)))
             waits = {arm: (seconds[arm] * unit, number.get(arm, np.zeros_like(seconds[arm]))) for arm in seconds}
+            engine = seconds_of
             break
         else:
             absent.add("time in queue")
@@ -284,7 +289,7 @@ class PrometheusEvidence:
                 if mine:
                     use[place][arm]["busy"] = float(np.sum(mine)) * (end - start)
                     use[place][arm]["available"] = len(mine) * (end - start)
-        return use
+        return use, engine
 
     def _health(self, asking: _Asking, service: JudgedService, arms: ArmNames, absent: set[str], ticks: int) -> list[dict[str, Any]]:
         """By tick: what is said of the canary's pods. States are those at the end of the reading."""

@@ -13,6 +13,8 @@ from typing import Any, Literal
 from headway.ledger.events import Event
 from headway.release.driver.event_kinds import EventKind, OperatorRequest
 from headway.release.messages import reach
+from headway.release.report.token_figures import TokenSums
+from headway.release.report.units import share_in_words, time_in_words
 
 _MILLISECOND = 1e-3
 """Edges of the mesh's histogram of durations are in milliseconds, all others in seconds (`evidence/reading.py`)."""
@@ -93,6 +95,8 @@ class ReleaseFigures:
     share: tuple[float, float] | None = None
     """Share of requests that the new version answered in the newest tick, and the one that it should."""
     better: bool = False
+    tokens: Mapping[str, TokenSums] = field(default_factory=dict[str, TokenSums])
+    """Of a language model, in the same ticks: of `new`, `stable` and `baseline`."""
 
     @property
     def control(self) -> ArmSums:
@@ -100,6 +104,11 @@ class ReleaseFigures:
         if self.baseline.requests and 2 * self.baseline.requests >= self.new.requests:
             return self.baseline
         return self.stable
+
+    @property
+    def control_tokens(self) -> TokenSums:
+        """The same arm's."""
+        return self.tokens.get("baseline" if self.control is self.baseline else "stable", TokenSums())
 
     @property
     def remark(self) -> str:
@@ -133,8 +142,8 @@ class MeasuredSignal:
         if value is None:
             return ""
         if math.isinf(value):
-            return f">{_time(self.most or 0.0)}"
-        return _share(value) if self.unit == "share" else _time(value)
+            return f">{time_in_words(self.most or 0.0)}"
+        return share_in_words(value) if self.unit == "share" else time_in_words(value)
 
     @property
     def text(self) -> str:
@@ -223,7 +232,15 @@ def _observed(figures: ReleaseFigures, body: Mapping[str, Any]) -> ReleaseFigure
         control = figures.control
         kept = control if control.requests else figures.before
         found = replace(
-            found, key=key, where=str(at.get("where", "")), ticks=0, new=ArmSums(), stable=ArmSums(), baseline=ArmSums(), before=kept
+            found,
+            key=key,
+            where=str(at.get("where", "")),
+            ticks=0,
+            new=ArmSums(),
+            stable=ArmSums(),
+            baseline=ArmSums(),
+            before=kept,
+            tokens={},
         )
     judged = "mirrored" if at.get("mirror") else "canary"
     return replace(
@@ -232,7 +249,14 @@ def _observed(figures: ReleaseFigures, body: Mapping[str, Any]) -> ReleaseFigure
         new=found.new.plus(ArmSums.read(arms.get(judged))),
         stable=found.stable.plus(ArmSums.read(arms.get("stable"))),
         baseline=found.baseline.plus(ArmSums.read(arms.get("baseline"))),
+        tokens=_tokens(found.tokens, raw, judged),
     )
+
+
+def _tokens(before: Mapping[str, TokenSums], raw: Mapping[str, Any], judged: str) -> dict[str, TokenSums]:
+    said, arms = raw.get("tokens") or {}, raw.get("arms") or {}
+    parts = {"new": judged, "stable": "stable", "baseline": "baseline"}
+    return {name: before.get(name, TokenSums()).plus(said.get(part), arms.get(part)) for name, part in parts.items()}
 
 
 def _of_requests(figures: ReleaseFigures) -> Iterator[MeasuredSignal]:
@@ -329,19 +353,6 @@ def _quantile(edges: Sequence[float], buckets: Sequence[float], share: float) ->
             return low + (edge - low) * (share * total - below) / count
         below, low = below + count, edge
     return math.inf
-
-
-def _share(value: float) -> str:
-    """`0.98 %`, `12.4 %`, `0.004 %`."""
-    percent = 100 * value
-    return f"{percent:.1f} %" if percent >= 10 else f"{percent:.2f} %" if percent >= 0.01 or not percent else f"{percent:.1g} %"
-
-
-def _time(seconds: float) -> str:
-    """`312 ms`, `4.2 ms`, `12.5 s`."""
-    if seconds >= 1:
-        return f"{seconds:.3g} s"
-    return f"{1e3 * seconds:.3g} ms" if seconds >= 0.001 or not seconds else f"{1e3 * seconds:.2g} ms"
 
 
 def _edges(raw: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:

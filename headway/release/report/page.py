@@ -16,9 +16,10 @@ from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.evaluator.after_promotion import AfterPromotion
-from headway.release.report import measured, plots
+from headway.release.report import measured, plots, token_figures
 from headway.release.report.answers import after_promotion
 from headway.release.report.style import STYLE
+from headway.release.report.token_figures import TokenSums
 
 _SIGNALS: Mapping[str, str] = {
     "latency": "This signal compares how many requests are slower than each edge of the histogram with the control at the same time.",
@@ -202,7 +203,22 @@ def _measured(reported: ReportedRelease) -> str:
     return (
         f'<p class="quiet">Rates, means and quantiles {escape(messages.at_which(figures.where))}. {figures.remark} A release is decided by the '
         "evidence below, which also weighs how many requests stand behind them.</p><table><thead><tr><th>signal</th><th>new version</th>"
-        f"<th>stable version</th><th>limit</th><th>requests or answers</th></tr></thead><tbody>{rows}</tbody></table>"
+        f"<th>stable version</th><th>limit</th><th>requests or answers</th></tr></thead><tbody>{rows}</tbody></table>{_tokens(figures)}"
+    )
+
+
+def _tokens(figures: measured.ReleaseFigures) -> str:
+    """Of a language model: what is measured of tokens, by which nothing is decided."""
+    new, stable = figures.tokens.get("new", TokenSums()), figures.control_tokens
+    rows = "".join(
+        f"<tr><td>{escape(name)}</td><td>{ours}</td><td>{theirs}</td></tr>" for name, ours, theirs in token_figures.rows(new, stable)
+    )
+    if not rows:
+        return ""
+    remark = escape(token_figures.remark(new, stable))
+    return (
+        f'<p class="quiet">Of tokens, as the servers say, golden requests included. Nothing is decided by these. {remark}</p><table><thead><tr>'
+        f"<th>of tokens</th><th>new version</th><th>stable version</th></tr></thead><tbody>{rows}</tbody></table>"
     )
 
 

@@ -9,8 +9,9 @@ from headway.ledger.events import Event
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
-from headway.release.report import measured
+from headway.release.report import measured, token_figures
 from headway.release.report.page import about
+from headway.release.report.token_figures import TokenSums
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """File that a GitHub step's Markdown goes to (GitHub Actions, workflow commands)."""
@@ -27,13 +28,16 @@ def markdown(chain: str, rollout: RolloutState, events: Sequence[Event]) -> str:
         lines += [f"This release ran in a sandbox, where minutes passed {rollout.body['speed']:g} times as fast as the contract says."]
     signals = (rollout.decision or {}).get("signals", {})
     if signals:
-        figures = measured.signals(measured.figures_of(about(rollout, events)))
+        known = measured.figures_of(about(rollout, events))
+        figures = measured.signals(known)
         lines += ["", "| signal | verdict | measured | evidence against the new version | proof for it |", "|---|---|---|---|---|"]
         for name, signal in signals.items():
             proof = "" if signal["proof"] is None else f"{float(signal['proof']):.3g} of {float(signal['proof_bound']):.0f}"
             says = signal["verdict"].replace("_", " ").lower()
             found = f"{figures[name].figure} {figures[name].text}" if name in figures else ""
             lines.append(f"| {name} | {says} | {found} | {float(signal['evidence'] or 0):.3g} of {float(signal['bound']):.0f} | {proof} |")
+        if remark := token_figures.remark(known.tokens.get("new", TokenSums()), known.control_tokens):
+            lines += ["", remark]
     changes = rollout.body["difference"]["changes"]
     if changes:
         lines += ["", "| field | before | now |", "|---|---|---|"]

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from headway.contract.reading.loader import load_tenant
+from headway.ledger.events import Event
 from headway.problem import UserError
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind
@@ -83,6 +85,24 @@ def test_the_page_and_the_summary_show_both_versions_figures(ended: tuple[Scene,
     assert re.search(
         r"\| latency \| fail \| p99 >500 ms against 4[56]\d ms, limit 50\d ms, n ", summary.markdown(CHAIN, rollout, scene.ledger().read())
     )
+
+
+def test_what_is_measured_of_tokens_is_on_the_page_and_a_remark_in_the_summary(ended: tuple[Scene, RolloutState]) -> None:
+    scene, rollout = ended
+    of = {part: {"answers": 100.0, "answer": 100.0 * length} for part, length in (("mirrored", 12), ("canary", 12), ("stable", 5))}
+
+    def with_tokens(event: Event) -> Event:
+        return (
+            replace(event, body={**event.body, "raw": {**event.body["raw"], "tokens": of}}) if event.kind == EventKind.OBSERVED else event
+        )
+
+    events = [with_tokens(event) for event in scene.ledger().read()]
+    tags = Tags()
+    tags.feed(page.html(CHAIN, "sandbox", rollout, events))
+    assert tags.open == []
+    assert tags.text[tags.text.index("tokens of an answer") :][:3] == ["tokens of an answer", "12", "5"]
+    assert "Answers of the new version are 140% longer" in summary.markdown(CHAIN, rollout, events)
+    assert "of tokens" not in shown(ended), "nothing is said where no server speaks of them"
 
 
 def test_what_people_wrote_cannot_become_part_of_the_page(ended: tuple[Scene, RolloutState]) -> None:
