@@ -48,7 +48,7 @@ class Shelf:
         return digest_of(body)
 
     def list(self, prefix: str, after: str = "") -> tuple[str, ...]:
-        return tuple(sorted(key for key in self.objects if key.startswith(prefix) and key > after))
+        return tuple(sorted(key for key in self.objects if key > after and key.startswith(prefix)))
 
 
 @dataclass

@@ -163,6 +163,8 @@ def test_a_ledger_of_an_earlier_headway_is_bound_once(store: LedgerStore) -> Non
     moved(store, CHAIN, store, "assist/chat")
     for chain, environment in (("assist/chat", ENVIRONMENT), (CHAIN, "staging")):
         assert any("another service" in flaw for flaw in verify(store, chain, environment))
+        with pytest.raises(UserError, match=f"^Event 3 of {chain} does not fit the chain: the chain was written for another service"):
+            latest(store, chain, environment)
 
 
 def test_what_is_intended_when_no_release_is_under_way_moves_nothing(store: LedgerStore) -> None:
