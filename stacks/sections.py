@@ -353,7 +353,9 @@ class ObservabilitySettings(Part):
 
     metrics_days: Days
     metrics_storage: Bytes
-    """Volume of each Prometheus replica."""
+    """Volume of each Prometheus replica. The trap: one that is there keeps its size (prometheus-operator, "Storage", "Resizing volumes"), while
+    `retentionSize` follows this; so first patch the replicas' claims to more, and only then raise it.
+    """
     logs_days: Days
     traces_days: Days
     runbooks: Published | None = None

@@ -49,6 +49,8 @@ def monitor(tenant: str, model: Model, serving: Serving) -> dict[str, Any]:
             },
             "podTargetLabels": [MODEL, RELEASE, TENANT, f"{PREFIX}/version"],
             "sampleLimit": SERIES_LIMIT,
+            # Prometheus 3 reads no page that does not say its type (its migration guide, "Scrape protocols"), and a container of one's own may not.
+            "fallbackScrapeProtocol": "PrometheusText0.0.4",
             **PAGE_LIMITS,
             "podMetricsEndpoints": [
                 {

@@ -16,15 +16,16 @@ from typing import Any
 SERVED = r"10\.(12[89]|1[3-8]\d|19[01])\.(\d+\.\d+:\d+)"
 LOOPBACK = "127.$1.$2"
 
-_LIMITS = {
+_OF_PAGES = {
     "bodySizeLimit": "body_size_limit",
+    "fallbackScrapeProtocol": "fallback_scrape_protocol",
     "labelLimit": "label_limit",
     "labelNameLengthLimit": "label_name_length_limit",
     "labelValueLengthLimit": "label_value_length_limit",
     "sampleLimit": "sample_limit",
 }
 """By the names of the operator and of Prometheus."""
-_POD_MONITOR = {"selector", "podTargetLabels", "podMetricsEndpoints", *_LIMITS}
+_POD_MONITOR = {"selector", "podTargetLabels", "podMetricsEndpoints", *_OF_PAGES}
 _ENDPOINT = {"port", "path", "interval", "metricRelabelings", "scrapeTimeout"}
 _RELABELLING = {"action": "action", "regex": "regex", "sourceLabels": "source_labels"}
 """Of series, by the names of the operator and of Prometheus."""
@@ -87,7 +88,7 @@ def _scrape_config(
         "metrics_path": endpoint.get("path", "/metrics"),
         "scrape_interval": interval,
         "scrape_timeout": interval,
-        **{name: spec[key] for key, name in _LIMITS.items() if key in spec},
+        **{name: spec[key] for key, name in _OF_PAGES.items() if key in spec},
         "kubernetes_sd_configs": [
             {
                 "role": "pod",

@@ -21,14 +21,14 @@ class Exporter:
 
 
 @contextmanager
-def shown(text: str | Callable[[], str]) -> Generator[Exporter]:
-    """Show `text` until the end of the block."""
+def shown(text: str | Callable[[], str], *, typed: bool = True) -> Generator[Exporter]:
+    """Show `text` until the end of the block, and say what type it is."""
     found = Exporter(port=0, text=text)
 
     class Server(Handler):
         def do_GET(self) -> None:
             text = found.text if isinstance(found.text, str) else found.text()
-            self.reply(200, text, content_type="text/plain; version=0.0.4")
+            self.reply(200, text, **({"content_type": "text/plain; version=0.0.4"} if typed else {}))
 
     with served(Server) as url:
         found.port = urlsplit(url).port or 0

@@ -43,6 +43,7 @@ HOSTILE = {
     "series without end": "".join(f'own{{a="{number}"}} 1\n' for number in range(50_000)),
     "a page without end": f"# HELP own {'x' * 2**26}\nown 1\n",
 }
+UNTYPED = "own_answers_total 4\n"
 PROXYS = f"istio_requests_total{{{OTHERS}}} 7\nistio_requests_total{{{OWN}}} 9\n"
 
 
@@ -53,8 +54,9 @@ def relabelled(endpoint: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def limited(monitor: Mapping[str, Any]) -> dict[str, Any]:
-    """The limits of a PodMonitor, by Prometheus' own names."""
-    return {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): value for key, value in monitor.items() if key.endswith("Limit")}
+    """What a PodMonitor says of pages, by Prometheus' own names."""
+    said = {key: value for key, value in monitor.items() if key.endswith(("Limit", "Protocol"))}
+    return {re.sub("[A-Z]", lambda found: f"_{found[0].lower()}", key): value for key, value in said.items()}
 
 
 def monitors() -> dict[str, Mapping[str, Any]]:
@@ -72,7 +74,12 @@ def ask(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -
     )
     found = monitors()
     with ExitStack() as pages:
-        told = ((FORGED, "defects", "vision"), (PROXYS, "mesh-replicas", "vision"), (PROXYS, "mesh-proxies", GATEWAY_NAMESPACE))
+        told = (
+            (FORGED, "defects", "vision"),
+            (PROXYS, "mesh-replicas", "vision"),
+            (PROXYS, "mesh-proxies", GATEWAY_NAMESPACE),
+            (UNTYPED, "defects", "vision"),
+        )
         hostile = [*((text, "defects", "vision") for text in HOSTILE.values()), (HOSTILE["a page without end"], "mesh-replicas", "vision")]
         jobs = [
             {
@@ -80,7 +87,7 @@ def ask(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -
                 "scrape_interval": "1s",
                 "static_configs": [
                     {
-                        "targets": [pages.enter_context(shown(text)).target],
+                        "targets": [pages.enter_context(shown(text, typed=text != UNTYPED)).target],
                         "labels": {"namespace": namespace, "platform_io_tenant": namespace},
                     }
                 ],
@@ -135,4 +142,8 @@ def test_a_pod_says_what_it_likes_of_itself_and_names_no_other_tenant(ask: Any) 
 
 def test_a_page_larger_than_any_servers_is_not_kept(ask: Any) -> None:
     read = {each["job"] for each in ask("up == 1")}
-    assert read == {"defects-0", "mesh-replicas-1", "mesh-proxies-2"}
+    assert read == {"defects-0", "mesh-replicas-1", "mesh-proxies-2", "defects-3"}
+
+
+def test_a_page_that_does_not_say_its_type_is_read_as_text(ask: Any) -> None:
+    assert [each["namespace"] for each in ask("own_answers_total")] == ["vision"]

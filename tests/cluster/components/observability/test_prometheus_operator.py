@@ -284,4 +284,4 @@ def test_prometheus_answers_at_the_service_that_the_platform_asks(operated: Oper
 
 
 def _limits(job: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in job.items() if name.endswith("_limit")}
+    return {name: value for name, value in job.items() if name.endswith(("_limit", "_protocol"))}
