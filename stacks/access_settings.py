@@ -7,6 +7,7 @@ from pydantic import Field
 
 from components.access.trust import AUDIENCE
 from headway.contract.part import Name, Part
+from headway.contract.tenant import TAKEN
 from headway.problem import Problem, problem
 
 Principal = Annotated[str, Field(pattern=r"^arn:aws:iam::[0-9]{12}:role/[\w+=,.@/-]+$")]
@@ -59,6 +60,16 @@ class AccessSettings(Part):
         return {"cluster": {"deployer": self.cluster}, "platform": {"deployer": self.platform}, **tenants}
 
     def violations(self) -> Iterator[Problem]:
+        for name in sorted(self.tenants.keys() & TAKEN):
+            yield problem(
+                "tenant-has-a-name-of-its-own",
+                "tenants",
+                name,
+                value=name,
+                fact=f"{name} is what the platform calls something of its own",
+                consequence="The tenant's roles would take the place of a layer's, or its rights",
+                remedy="Name the tenant as its contract does, which may not be called so",
+            )
         for layer, roles in self.layers.items():
             for role, who in roles.items():
                 path = (layer,) if layer in ("cluster", "platform") else ("tenants", layer, role)

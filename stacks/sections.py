@@ -27,6 +27,9 @@ from stacks.settings_error import refuse
 WIDEST_PREFIX, NARROWEST_PREFIX = 16, 20
 """AWS makes no VPC wider than /16; below /20 a zone's nodes would have fewer than 510 addresses for pods."""
 
+PRIVATE = (IPv4Network("10.0.0.0/8"), IPv4Network("172.16.0.0/12"), IPv4Network("192.168.0.0/16"))
+"""RFC 1918. Python calls more ranges private, of which EC2 makes no network: loopback, link-local."""
+
 WIDEST_PUBLIC_PREFIX = 16
 """No office or runner network is wider; what is wider is the internet by another name."""
 
@@ -44,7 +47,7 @@ Repository = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9
 
 
 def _roomy(cidr: IPv4Network) -> IPv4Network:
-    if not WIDEST_PREFIX <= cidr.prefixlen <= NARROWEST_PREFIX or not cidr.is_private:
+    if not WIDEST_PREFIX <= cidr.prefixlen <= NARROWEST_PREFIX or not any(cidr.subnet_of(each) for each in PRIVATE):
         refuse(
             Problem(
                 rule="network-range",

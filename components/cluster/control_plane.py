@@ -141,14 +141,16 @@ class ControlPlane(pulumi.ComponentResource):
 def access_entries(administrators: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, eks.AccessEntryArgs]:
     """One entry for each principal, as EKS takes no second: its Kubernetes groups, and for an administrator the policy.
 
-    Raises ValueError for two principals of one name, of which one would be lost.
+    Raises RunError for two principals of one name, of which one would be lost.
     """
     found: dict[str, eks.AccessEntryArgs] = {}
     for arn in sorted({*administrators, *(member for members in groups.values() for member in members)}):
         administers = arn in administrators
         name = f"{'administrator' if administers else 'member'}-{_slug(arn)}"
         if name in found:
-            raise ValueError(f"{arn} has the name of another principal; rename one of the two roles")
+            raise pulumi.RunError(
+                f"{arn} has the name of another principal, so one of their access entries would be lost. Rename one of the two."
+            )
         found[name] = eks.AccessEntryArgs(
             principal_arn=arn,
             kubernetes_groups=sorted(group for group, members in groups.items() if arn in members) or None,

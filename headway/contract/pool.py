@@ -104,6 +104,7 @@ class Pool(Part):
                 )
         yield from offering_problems(self.instance_types, self.zones)
         yield from self._label_violations()
+        yield from self._taint_violations()
         yield from self._image_violations()
         yield from self._capacity_violations()
         yield from self._warm_violations()
@@ -122,6 +123,19 @@ class Pool(Part):
                     fact=f"{key} is a name of Kubernetes or EKS",
                     consequence="EKS refuses the node group, or its nodes do not join",
                     remedy="Use a domain of your own",
+                )
+
+    def _taint_violations(self) -> Iterator[Problem]:
+        # The autoscaler hears of a taint by a tag whose key is the taint's (`components/nodes/gpu_node.py`, scale_from_zero).
+        for key, times in Counter(taint.key for taint in self.taints).items():
+            if times > 1:
+                yield problem(
+                    "taint-named-once",
+                    "taints",
+                    value=key,
+                    fact=f"taint {key} is named {times} times",
+                    consequence="The autoscaler would hear of one of them, and make nodes for pods that the others keep off",
+                    remedy="Name it once",
                 )
 
     def _image_violations(self) -> Iterator[Problem]:

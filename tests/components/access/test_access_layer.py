@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from headway.doctor.account import generated_roles
 from policies.guardrails.identity import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView
 from stacks.access import build, groups
+from stacks.access_settings import AccessSettings
 from stacks.settings import AccessLayerSettings, load
 from stacks.settings_error import SettingsError
 from tests.components.program import PROJECT, config_of, layer
@@ -39,6 +41,14 @@ def test_every_role_of_people_is_bounded_and_trusts_named_subjects() -> None:
         assert r.inputs["path"] == "/headway-prod/access/"
         assert r.inputs["permissionsBoundary"].endswith("access-people")
         assert "*" not in r.inputs["assumeRolePolicy"]
+
+
+@pytest.mark.parametrize("name", ["cluster", "platform", "guard"])
+def test_no_tenant_takes_the_place_of_a_layer(name: str) -> None:
+    people = {"principals": ["arn:aws:iam::333333333333:role/sso"]}
+    given = {"state_bucket": "state", "issuer": None, "cluster": people, "platform": people, "tenants": {name: {"deployer": people}}}
+    with pytest.raises(ValidationError, match="is what the platform calls something of its own"):
+        AccessSettings.model_validate(given)
 
 
 def test_two_environments_of_one_account_share_no_name_of_people() -> None:

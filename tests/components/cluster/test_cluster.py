@@ -140,7 +140,7 @@ def test_an_administrator_who_is_in_a_group_has_one_entry() -> None:
 
 
 def test_two_principals_of_one_name_are_refused() -> None:
-    with pytest.raises(ValueError, match="name of another principal"):
+    with pytest.raises(pulumi.RunError, match="name of another principal"):
         control_plane(groups={"vision-ml": [VISION, "arn:aws:iam::123456789012:role/team/vision"]})
 
 

@@ -120,6 +120,8 @@ def test_bad_settings_end_the_program_without_a_traceback() -> None:
     [
         (within("network", zones=["us-east-1a", "us-east-1a"]), "headway:network.zones", "stands more than once"),
         (within("network", cidr="8.0.0.0/16"), "headway:network.cidr", "not a private range"),
+        (within("network", cidr="127.0.0.0/16"), "headway:network.cidr", "not a private range"),
+        (within("network", cidr="169.254.0.0/16"), "headway:network.cidr", "not a private range"),
         (within("network", nat="none"), "headway:network.endpoints", "by endpoints only"),
         (within("control_plane", administrators=[]), "headway:control_plane.administrators", "No one may administer"),
         (within("control_plane", public_cidrs=["10.0.0.0/8"]), "headway:control_plane.public_cidrs[0]", "opens the API server"),

@@ -367,6 +367,12 @@ POOL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         },
         "instance_types",
     ),
+    (
+        "taint-named-once",
+        L4_POOL,
+        {"taints": [{"key": "example.com/x"}, {"key": "example.com/x", "effect": "NoExecute"}]},
+        "taints",
+    ),
     ("reservation-in-one-zone", L4_POOL, {"capacity": {"kind": "reservation", "id": "cr-0123456789abcdef0"}}, "zones"),
     (
         "warm-nodes-on-demand-only",
