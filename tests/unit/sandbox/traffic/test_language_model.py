@@ -82,6 +82,13 @@ def test_a_workspace_forgets_the_contracts_of_another_demonstration(tmp_path: Pa
     assert (tmp_path / "writing" / "sorter.yaml").exists()
 
 
+def test_a_sorter_with_longer_answers_says_how_much_longer_they_may_take() -> None:
+    files = next(iter(ARTIFACTS.manifest["sorter"]["releases"].values()))
+    artifacts = ModelArtifacts(folder=Path("/none"), manifest={"sorter": {**ARTIFACTS.manifest["sorter"], "releases": {"better": files}}})
+    tolerances = Model.model_validate(profile.contract(profile.LANGUAGE, artifacts, "better")).rollout.tolerances
+    assert (str(tolerances.latency), str(tolerances.latency_unacceptable)) == ("200%", "400%")
+
+
 @pytest.mark.parametrize(("release", "wider"), [("stable", False), ("better", True)])
 def test_a_slower_better_classifier_says_in_its_own_contract_how_much(release: str, *, wider: bool) -> None:
     files = {"files": [{"path": "model.onnx", "sha256": "1" * 64, "size": 10}]}
