@@ -223,7 +223,7 @@ def test_a_protected_environment_goes_once_its_file_says_that_it_may(tmp_path: P
         found.settings("disposable: true", "disposable: false")
         assert found.runner.up("dev-cluster").ok
         # Past the bucket's policy, whose conditions this stand-in does not read.
-        s3_backends["111111111111"]["aws"].put_object("headway-dev-telemetry-111111111111", "logs/1", b"{}")
+        s3_backends["111111111111"]["aws"].put_object("headway-dev-ledger-111111111111", "hello/digits/1", b"{}")
         refused, said = found.command("pulumi destroy -s dev-cluster --yes")
         assert refused and "protect" in said
         assert subprocess.run(shlex.split(edit), cwd=found.folder, check=False).returncode == 0

@@ -82,6 +82,16 @@ def test_a_configuration_that_is_deleted_is_unset(world: World) -> None:
         s3().get_bucket_policy(Bucket=made.id)
 
 
+def test_the_lock_of_a_bucket_with_objects_goes_before_the_bucket(world: World) -> None:
+    made = bucket(world, objectLockEnabled=True, forceDestroy=True)
+    retention = {"defaultRetention": {"mode": "GOVERNANCE", "days": 7}}
+    lock = world.make("s3/bucketObjectLockConfiguration", "l", bucket=made.id, rule=retention)
+    s3().put_object(Bucket=made.id, Key="k", Body=b"1")
+    lock.delete()
+    made.delete()
+    assert s3().list_buckets()["Buckets"] == []
+
+
 def test_a_bucket_with_objects_is_not_deleted_unless_by_force(world: World) -> None:
     made = bucket(world)
     s3().put_object(Bucket=made.id, Key="model", Body=b"1")

@@ -24,6 +24,10 @@ Clients = Callable[[str, str], Any]
 """(service, region) -> a boto3 client; starts the object store where it does not run."""
 
 _GONE = {"NoSuchBucket", "404", "NoSuchKey", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue", "NotFound"}
+_MOTOS = {"InvalidBucket"}
+"""Of moto alone (`put_object_lock_configuration`), where a bucket holds objects. S3 locks such a bucket, too (its user guide, "Configuring S3
+Object Lock", on an existing bucket), so the lock of a bucket that goes with all that it holds is unset first.
+"""
 _OWN = {"BucketAlreadyOwnedByYou", "QueueAlreadyExists", "QueueNameExists"}
 _GOVERNANCE = {"BypassGovernanceRetention": True}
 
@@ -171,7 +175,7 @@ class BucketParts(ObjectBackend):
 
     def deleted(self, object: AccountObject, step: ProviderStep) -> None:
         method, more = self.part.unset
-        with _answers(*_GONE):
+        with _answers(*_GONE, *_MOTOS):
             getattr(self.clients("s3", object.region), method)(Bucket=object.id, **more)
 
     def live(self, object: AccountObject, inputs: Properties) -> Properties | None:
