@@ -94,6 +94,16 @@ def test_verify_names_what_was_deleted_or_overwritten(bucket: Versioned, attack:
     assert any(f"{key(CHAIN, 3)} was deleted or written again" in flaw for flaw in verify(bucket.store, CHAIN, ENVIRONMENT))
 
 
+def test_an_event_that_is_gone_with_all_its_versions_is_missed(bucket: Versioned) -> None:
+    """Also beside one that is only hidden."""
+    (version,) = bucket.client.list_object_versions(Bucket="ledger", Prefix=f"releases/{key(CHAIN, 2)}")["Versions"]
+    bucket.client.delete_object(Bucket="ledger", Key=version["Key"], VersionId=version["VersionId"])
+    bucket.delete(1)
+    for read in (lambda: latest(bucket.store, CHAIN, ENVIRONMENT), bucket.ledger().read):
+        with pytest.raises(UserError, match=f"Event 2 of {CHAIN} does not fit the chain: it is missing, and .*00000003.json is there"):
+            read()
+
+
 def test_a_writer_who_read_before_the_attack_does_not_fill_the_gap(bucket: Versioned) -> None:
     late, another = bucket.ledger(), bucket.ledger()
     late.read()
