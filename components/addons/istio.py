@@ -50,6 +50,8 @@ A proxy drops a label that its bootstrap was not told of.
 """
 
 BUCKETS_ANNOTATION = "sidecar.istio.io/statsHistogramBuckets"
+EMITTED_ANNOTATION, EMITTED = "sidecar.istio.io/statsInclusionPrefixes", "headway"
+"""Statistics of a proxy beyond those that Istio has it emit: `components/platform/gateway_measures.py`."""
 
 
 def base_values() -> dict[str, Any]:
@@ -151,7 +153,7 @@ def gateway_values(*, replicas_min: int, replicas_max: int, histogram_buckets: s
     """The proxies where requests enter; their latencies are what releases are judged by."""
     return {
         "labels": dict(GATEWAY_LABELS),
-        "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets, **gateway_memory.annotations()},
+        "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets, EMITTED_ANNOTATION: EMITTED, **gateway_memory.annotations()},
         "autoscaling": {"enabled": True, "minReplicas": replicas_min, "maxReplicas": replicas_max},
         "podDisruptionBudget": {"minAvailable": 1},
         "resources": requests(str(PROXY_CPU), PROXY_MEMORY.kubernetes),

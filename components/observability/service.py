@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from components.addons.grafana_pages import service_uid
 from components.observability.expressions import BURN
 from components.observability.panels import Dashboard, Panel, PanelRow, PanelUnit, panel, row
+from components.platform import gateway_measures
+from components.platform.gateway_scripts import BETWEEN, FIRST
 from headway.contract.model import Model
 from headway.contract.runtime import Engine
 
@@ -27,7 +29,7 @@ def service_dashboard(tenant: str, model: Model) -> Dashboard:
 
 def _rows(tenant: str, model: Model) -> list[PanelRow]:
     who = f'model="{model.name}",tenant="{tenant}"'
-    return [_objectives(who), _requests(who), *_servers(who, model.runtime.engine), _gpus(who), _replicas(tenant, model.name)]
+    return [_objectives(who), _requests(who), *_servers(who, tenant, model), _gpus(who), _replicas(tenant, model.name)]
 
 
 def _recorded(who: str, title: str, name: str, unit: PanelUnit = PanelUnit.NUMBER, source: str = "") -> Panel:
@@ -55,8 +57,9 @@ def _requests(who: str) -> PanelRow:
     )
 
 
-def _servers(who: str, engine: Engine) -> Iterator[PanelRow]:
+def _servers(who: str, tenant: str, model: Model) -> Iterator[PanelRow]:
     """What the model server measures; nothing of a container of the team's own."""
+    engine = model.runtime.engine
     if engine is not Engine.CONTAINER:
         yield row(
             "Servers",
@@ -72,6 +75,10 @@ def _servers(who: str, engine: Engine) -> Iterator[PanelRow]:
             "Tokens",
             _recorded(who, "Time to first token p95", "ttft:p95", PanelUnit.SECONDS),
             _recorded(who, "Inter-token latency p95", "inter_token:p95", PanelUnit.SECONDS),
+            *(
+                panel(title, (gateway_measures.quantile(name, 0.95, tenant, model.name), "p95"), unit=PanelUnit.SECONDS)
+                for title, name in (("First token p95 at the gateway", FIRST), ("Mean between tokens p95 at the gateway", BETWEEN))
+            ),
             _recorded(who, "Time per output token p95", "time_per_token:p95", PanelUnit.SECONDS),
             _recorded(who, "Tokens per second", "tokens_per_second", PanelUnit.TOKENS_PER_SECOND),
             _recorded(who, "Tokens of an answer", "answer_tokens"),

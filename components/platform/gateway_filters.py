@@ -14,6 +14,7 @@ from typing import Any
 from components.addons.istio import GATEWAY_LABELS
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.platform import gateway_measures
 from components.platform import gateway_scripts as scripts
 from components.platform.limiter import CLUSTER, DOMAIN
 from headway.wire import GATEWAY_NAMESPACE
@@ -37,6 +38,7 @@ OWN_LIMIT_TYPE = "type.googleapis.com/envoy.extensions.filters.http.local_rateli
 
 MOST = 2**32 - 1
 _MANAGER = "envoy.filters.network.http_connection_manager"
+_MANAGER_TYPE = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 _ALWAYS = {"default_value": {"numerator": 100, "denominator": "HUNDRED"}}
 
 
@@ -45,6 +47,8 @@ def manifest(*, port: int) -> Manifest:
     and callers' rights.
     """
     place = {"filterChain": {"filter": {"name": _MANAGER, "subFilter": {"name": "envoy.filters.http.router"}}}, "portNumber": port}
+    whole = {"filterChain": {"filter": {"name": _MANAGER}}, "portNumber": port}
+    measured = {"@type": _MANAGER_TYPE, "access_log": gateway_measures.access_log()}
     patches = [
         {
             "applyTo": "HTTP_FILTER",
@@ -52,6 +56,12 @@ def manifest(*, port: int) -> Manifest:
             "patch": {"operation": "INSERT_BEFORE", "value": each},
         }
         for each in chain()
+    ] + [
+        {
+            "applyTo": "NETWORK_FILTER",
+            "match": {"context": "GATEWAY", "listener": whole},
+            "patch": {"operation": "MERGE", "value": {"typed_config": measured}},
+        }
     ]
     return Manifest(
         role="filters",

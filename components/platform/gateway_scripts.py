@@ -9,11 +9,15 @@ from headway.contract.assignment import BUCKETS
 from headway.wire import DEGRADE_HEADER, DEGRADED_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
 
 TENANT_STATE = "headway.tenant"
-"""Namespace of dynamic metadata: `name`, and `requests` and `tokens` as the limiter takes a limit; `counted` says
-that tokens are.
+"""Namespace of dynamic metadata: `name`, `model`, and `requests` and `tokens` as the limiter takes a limit; `counted`
+says that tokens are.
 """
 TOKENS_STATE = "headway.tokens"
-"""Namespace of dynamic metadata: `spent`, the tokens of a request and its answer; `estimate`, those of a prompt that nobody has counted."""
+"""Namespace of dynamic metadata: `spent`, the tokens of a request and its answer; `estimate`, those of a prompt that
+nobody has counted; `began`, and of a stream `FIRST` and `BETWEEN`, in milliseconds.
+"""
+FIRST, BETWEEN = "first_token_milliseconds", "token_milliseconds"
+"""From the request to the first token; on the average from each token to the next."""
 EXPERIMENT_STATE = "headway.experiment"
 """Namespace of dynamic metadata: `experiment`, `arm`, `bucket`."""
 
@@ -41,6 +45,7 @@ function envoy_on_request(handle)
   if headers:get("upgrade") then return refuse(handle, "403", "connections are not upgraded here: ask one request at a time") end
   local told = handle:streamInfo():dynamicMetadata()
   told:set("{TENANT_STATE}", "name", tenant)
+  told:set("{TENANT_STATE}", "model", host:get("model"))
   told:set("{TENANT_STATE}", "requests", host:get("requests"))
   if tokens then
     told:set("{TENANT_STATE}", "tokens", tokens)
@@ -99,14 +104,17 @@ function envoy_on_request(handle)
   local bytes = headers:get("content-encoding") ~= "gzip" and tonumber(headers:get("content-length") or "")
   local estimate = bytes and math.min(math.ceil(bytes / {BYTES_OF_A_TOKEN}), most) or most
   handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "estimate", estimate)
+  handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "began", handle:timestamp())
 end
 
 function envoy_on_response(handle)
   local kind, told = handle:headers():get("content-type") or "", handle:streamInfo():dynamicMetadata()
   local streamed = kind:find("text/event-stream", 1, true)
   if not (streamed or kind:find("application/json", 1, true)) then return end
-  local estimate = (told:get("{TOKENS_STATE}") or {{}})["estimate"] or 0
+  local known = told:get("{TOKENS_STATE}") or {{}}
+  local estimate, began = known["estimate"] or 0, known["began"]
   local rest, since, said, choice = "", 0, {{generated = {{}}, prompt = {{}}}}, ""
+  local charged, several, first, last = 0, false, nil, nil
   for chunk in handle:bodyChunks() do
     local length = chunk:length()
     if length > 0 then
@@ -117,7 +125,17 @@ function envoy_on_response(handle)
       local unsaid = streamed and since or 0
       local spent = sum(said.generated) + unsaid + math.max(sum(said.prompt), unsaid > 0 and estimate or 0)
       if spent > 0 then handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "spent", spent) end
+      if streamed and not first and (text:find('"choices":%s*%[{{') or text:find('"delta":', 1, true)) then
+        first = handle:timestamp()
+        handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "{FIRST}", first - began)
+      end
+      if spent ~= charged then charged, last = spent, handle:timestamp() end
+      several = several or (choice ~= "" and choice ~= "0")
     end
+  end
+  local further = sum(said.generated) - 1
+  if first and further > 0 and not several then
+    handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "{BETWEEN}", (last - first) / further)
   end
 end
 """
@@ -129,6 +147,9 @@ chats too, of one choice and its prompt; they are added up until the last event 
 left has not said is estimated: each event after the last usage is one token at least, for its first events may repeat whatever its caller
 wrote; the prompt is a part of the request's bytes, or, where nobody knows their number, all that the model's context holds, and never more.
 A number inside a generated text does not match: there its quotation marks are escaped.
+
+It also looks at the clock: what is first is the first choice, or the first piece of one, not the event by which a server says that it has
+begun. The mean between tokens is that of whole streams of one choice.
 
 Sources: vllm/entrypoints/openai of 0.32 (`should_include_usage`; completion, chat_completion and responses `serving.py`).
 """

@@ -13,7 +13,7 @@ from components.addons.istio import ACCESS_LOG, ADDED_TAGS, GATEWAY_LABELS, TRAC
 from components.addons.prometheus import NAMESPACE as MONITORING
 from components.labels import labels
 from components.manifests import Manifest, object_
-from components.platform import gateway_filters
+from components.platform import gateway_filters, gateway_measures
 from headway.signals.buckets import latency_edges_milliseconds
 from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, GATEWAY_NAMESPACE, MESH_NAMESPACE, PRIORITY_HEADER, USER_HEADER
 
@@ -52,8 +52,8 @@ _UNREAD_METRICS = ("GRPC_REQUEST_MESSAGES", "GRPC_RESPONSE_MESSAGES", "REQUEST_S
 
 
 def histogram_buckets() -> str:
-    """The annotation of every proxy whose latencies are compared."""
-    return json.dumps({"istiocustom": list(latency_edges_milliseconds())}, separators=(",", ":"))
+    """The annotation of the gateway's proxies: of the latencies that are compared, and of tokens."""
+    return json.dumps({"istiocustom": list(latency_edges_milliseconds()), **gateway_measures.edges()}, separators=(",", ":"))
 
 
 def manifests(*, hosts: Sequence[str], certificate: str | None, region: str) -> tuple[Manifest, ...]:
@@ -244,8 +244,8 @@ def _monitors() -> tuple[Manifest, ...]:
         "endpoints": [{"port": "http-monitoring", "interval": "15s"}],
     }
     return (
-        _proxies("proxy-metrics", "mesh-proxies", {"action": "keep", **gateway}),
-        _proxies("replica-proxy-metrics", "mesh-replicas", {"action": "drop", **gateway}, [own], REPLICA_PROXY_LIMITS),
+        _proxies("proxy-metrics", "mesh-proxies", {"action": "keep", **gateway}, f"istio_.*|envoy_{gateway_measures.STATISTICS}_.*"),
+        _proxies("replica-proxy-metrics", "mesh-replicas", {"action": "drop", **gateway}, "istio_.*", [own], REPLICA_PROXY_LIMITS),
         Manifest(
             role="control-plane-metrics",
             body=object_(
@@ -259,6 +259,7 @@ def _proxies(
     role: str,
     name: str,
     which: Mapping[str, Any],
+    series: str,
     believed: Sequence[Mapping[str, Any]] = (),
     limit: Mapping[str, int | str] = MappingProxyType({}),
 ) -> Manifest:
@@ -277,7 +278,7 @@ def _proxies(
                     {"action": "keep", "sourceLabels": ["__meta_kubernetes_pod_container_name"], "regex": "istio-proxy"},
                     dict(which),
                 ],
-                "metricRelabelings": [{"action": "keep", "sourceLabels": ["__name__"], "regex": "istio_.*"}, *map(dict, believed)],
+                "metricRelabelings": [{"action": "keep", "sourceLabels": ["__name__"], "regex": series}, *map(dict, believed)],
             }
         ],
     }

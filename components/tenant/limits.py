@@ -69,6 +69,7 @@ def _granted(tenant: Tenant, model: Model, surroundings: Surroundings) -> dict[s
     granted: dict[str, Any] = {
         "tenant": tenant.name,
         "guarded": surroundings.guarded(tenant.name),
+        "model": model.name,
         "requests": window(tenant.quota.requests, "SECOND"),
     }
     if tenant.quota.tokens is None:

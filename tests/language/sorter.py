@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPResponse
+from types import MappingProxyType
 from typing import Any
 
 from components.model_service.serving import RELAY_PORT
@@ -51,19 +52,19 @@ class Sorter:
 
     # -- as an application
 
-    @property
-    def headers(self) -> Mapping[str, str]:
+    def headers(self, **claims: str) -> Mapping[str, str]:
+        """Of a caller whose token says this too."""
         (issuer,) = tenant(LANGUAGE.tenant).issuers
         issuers = TokenIssuers(servers.folder(self.bed.layout) / "issuers")
-        token = issuers.token(issuer.issuer, list(issuer.audiences), "tester", now=time.time(), seconds=3600, claims={})
+        token = issuers.token(issuer.issuer, list(issuer.audiences), "tester", now=time.time(), seconds=3600, claims=claims)
         host = f"{LANGUAGE.model}.{LANGUAGE.tenant}.{HOST}"
         return {"host": host, "content-type": "application/json", "authorization": f"Bearer {token}"}
 
     @contextmanager
-    def asking(self, path: str, **body: Any) -> Iterator[HTTPResponse]:
+    def asking(self, path: str, claims: Mapping[str, str] = MappingProxyType({}), **body: Any) -> Iterator[HTTPResponse]:
         with closing(HTTPConnection("127.0.0.1", self.addresses.gateway, timeout=PATIENCE)) as connection:
             asked = {"model": LANGUAGE.model, "temperature": 0, **body}
-            connection.request("POST", path, json.dumps(asked), dict(self.headers))
+            connection.request("POST", path, json.dumps(asked), dict(self.headers(**claims)))
             with connection.getresponse() as answer:  # which holds the socket open until it is closed itself
                 yield answer
 
@@ -108,3 +109,8 @@ class Sorter:
 
     def total(self, name: str, **labels: str) -> float:
         return total(self.page(), name, labels)
+
+    def at_gateway(self, name: str, **labels: str) -> float:
+        """What the gateway's proxy has measured, as the scraper gets it."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.addresses.mesh_metrics}/metrics", timeout=30) as answer:
+            return total(answer.read().decode(), name, labels)

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from components.model_service.objectives import INTER_TOKEN_EDGES_S, QUEUE_EDGES_S, TTFT_EDGES_S
+from components.platform.gateway_scripts import BETWEEN, FIRST
 from headway.contract.arithmetic.fit import fit
 from sandbox.traffic.profile import LANGUAGE
 from tests.cluster.conftest import eventually
@@ -131,10 +132,48 @@ def test_callers_that_leave_free_their_slots_and_count_as_no_answer(sorter: Sort
     assert sorter.total("vllm:request_success_total") < answered + CALLERS, "vLLM counts an aborted request nowhere"
 
 
-def test_a_request_beyond_the_contracts_context_is_refused_with_its_number(sorter: Sorter) -> None:
-    status, said = sorter.ask(COMPLETIONS, prompt=question("nut " * 1100), max_tokens=8)
+@pytest.mark.parametrize("path", [COMPLETIONS, CHAT, RESPONSES])
+def test_a_request_beyond_the_contracts_context_is_refused_with_its_number(sorter: Sorter, path: str) -> None:
+    long = question("nut " * 1100)
+    asked = {COMPLETIONS: {"prompt": long}, CHAT: {"messages": [{"role": "user", "content": long}]}, RESPONSES: {"input": long}}
+    status, said = sorter.ask(path, **asked[path])
     assert status == 400
     assert "1024" in str(said), said
+
+
+def test_a_full_replica_turns_callers_away_by_their_priority(sorter: Sorter) -> None:
+    degradation = sorter.bed.model(LANGUAGE).degradation
+    eventually(lambda: sorter.total("vllm:num_requests_running") == 0, within=PATIENCE)
+    with ExitStack() as callers:
+        for _ in range(degradation.overload_at):
+            callers.enter_context(sorter.asking(COMPLETIONS, stream=True, prompt=question(WORDS), max_tokens=512, ignore_eos=True))
+        for priority, status in (("low", 429), ("normal", 503), ("high", 503)):
+            with sorter.asking(COMPLETIONS, {"priority": priority}, prompt=question(WORDS), max_tokens=4) as answer:
+                told = (answer.status, answer.getheader("retry-after"))
+            assert told == (status, str(degradation.retry_after.whole_seconds)), priority
+    eventually(lambda: sorter.ask(COMPLETIONS, prompt=question(WORDS), max_tokens=4)[0] == 200, within=PATIENCE)
+
+
+def test_the_gateway_measures_tokens_as_the_server_does_and_the_way_there(sorter: Sorter) -> None:
+    pairs = {FIRST: "vllm:time_to_first_token_seconds", BETWEEN: "vllm:inter_token_latency_seconds"}
+
+    def spent() -> dict[str, tuple[float, float, float, float]]:
+        """By the gateway, then by the server: seconds, and of how many."""
+        found = {}
+        for ours, theirs in pairs.items():
+            name = f"envoy_headway_{ours}"
+            gateway = [sorter.at_gateway(f"{name}_{each}", tenant=LANGUAGE.tenant, model=LANGUAGE.model) for each in ("sum", "count")]
+            found[ours] = (gateway[0] / 1000, gateway[1], sorter.total(f"{theirs}_sum"), sorter.total(f"{theirs}_count"))
+        return found
+
+    before, asked = spent(), 10
+    for _ in range(asked):
+        sorter.events(COMPLETIONS, prompt=question(WORDS), max_tokens=40, ignore_eos=True)
+    eventually(lambda: spent()[BETWEEN][1] == before[BETWEEN][1] + asked, within=60)
+    grown = {name: [now - then for now, then in zip(spent()[name], before[name], strict=True)] for name in pairs}
+    first, between = ((seconds / count, engine / times) for seconds, count, engine, times in grown.values())
+    assert first[1] * 0.9 <= first[0] < first[1] + 1.0, first
+    assert between[0] == pytest.approx(between[1], rel=0.5, abs=0.02), between
 
 
 def test_no_answer_is_longer_than_the_contract_allows(sorter: Sorter) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPResponse
+from time import sleep
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from components.platform.limiter import CLUSTER
 from components.tenant import limits
 from headway.contract.units import Rate
 from sandbox.traffic.mesh import clusters, patches
+from sandbox.traffic.mesh.envoy import measuring
 from tests.components.contracts import MODELS, SURROUNDINGS, tenant
 from tests.loopback import Handler
 
@@ -45,7 +47,8 @@ class Model(Handler):
         with suppress(OSError):
             if asked.get("stream"):
                 echo = [{"tools": asked["tools"]}] if "tools" in asked else []
-                self._stream(echo + list(self._pieces(asked)) + [{"choices": [], **usage}] * bool(usage))
+                events = echo + list(self._pieces(asked)) + [{"choices": [], **usage}] * bool(usage)
+                self._stream(events, asked.get("pause", 0))
             else:
                 self.reply(200, {"choices": [{"text": asked.get("text", "")}], **usage}, content_type="application/json")
 
@@ -61,12 +64,13 @@ class Model(Handler):
             else:
                 yield {"choices": [{"delta": {"content": "a"}}]}
 
-    def _stream(self, events: list[Any]) -> None:
+    def _stream(self, events: list[Any], pause: float) -> None:
         self.send_response(200)
         self.send_header("content-type", "text/event-stream; charset=utf-8")
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
         for text in [*(f"data: {json.dumps(event)}\n\n".encode() for event in events), b"data: [DONE]\n\n", b""]:
+            sleep(pause if b"choices" in text else 0)
             self.wfile.write(b"%x\r\n%s\r\n" % (len(text), text))
             self.wfile.flush()
 
@@ -102,7 +106,9 @@ def filters(requests: str, tokens: str, proxies: int, *, answer: float) -> list[
     ]
 
 
-def configuration(port: int, filters: Sequence[Mapping[str, Any]], model: tuple[str, int], limiter: int) -> dict[str, Any]:
+def configuration(
+    port: int, filters: Sequence[Mapping[str, Any]], model: tuple[str, int], limiter: int, admin: int | None = None
+) -> dict[str, Any]:
     router = {"name": patches.ROUTER, "typed_config": {"@type": "type.googleapis.com/envoy.extensions.filters.http.router.v3.Router"}}
     routes = [{"match": {"prefix": "/"}, "route": {"cluster": "model", "timeout": "0s"}}]
     hosts = [{"name": each, "domains": [each], "routes": routes} for each in (HOST, SECOND, OTHERS_HOST, UNKNOWN)]
@@ -121,4 +127,5 @@ def configuration(port: int, filters: Sequence[Mapping[str, Any]], model: tuple[
         clusters.inbound("model", model, {}, grpc=False),
         clusters.inbound(CLUSTER, ("127.0.0.1", limiter), {}, grpc=True),
     ]
-    return {"static_resources": {"listeners": [listener], "clusters": reached}}
+    static = {"static_resources": {"listeners": [listener], "clusters": reached}}
+    return static if admin is None else {**static, **measuring(), "admin": {"address": clusters.address("127.0.0.1", admin)}}

@@ -51,7 +51,7 @@ def main(path: Path) -> None:
 def _answer(controller: Controller, admin: EnvoyAdmin, path: str) -> tuple[int, str]:
     """`/metrics` what the mesh's proxies would show, `/ready`, and `/refusals`: what is not in force, a line each."""
     if path == "/metrics":
-        return 200, controller.exposition()
+        return 200, controller.exposition() + admin.measured()
     if path == "/refusals":
         try:
             envoys = [f"envoy: {name}: {why}" for name, why in admin.rejected().items()]

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from components.addons import gateway_memory
+from components.platform import gateway_measures
 from sandbox.cluster import whole_file
 from sandbox.cluster.processes import Process
 from sandbox.traffic.mesh import envoy_configuration
@@ -50,8 +51,16 @@ def bootstrap(folder: Path, admin_port: int) -> EnvoyMessage:
         "admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": admin_port}}},
         "layered_runtime": {"layers": [{"name": "static", "static_layer": {}}]},
         "dynamic_resources": {"lds_config": watched("listeners"), "cds_config": watched("clusters")},
+        **measuring(),
         "overload_manager": {**limits, "resource_monitors": [connections, *limits["resource_monitors"]]},
     }
+
+
+def measuring() -> EnvoyMessage:
+    """The edges of what the gateway measures of tokens, as Istio's agent writes them from the proxies' annotation (pkg/bootstrap of
+    istio/istio, `statsHistogramBuckets`)."""
+    edges = gateway_measures.edges().items()
+    return {"stats_config": {"histogram_bucket_settings": [{"match": {"prefix": name}, "buckets": found} for name, found in edges]}}
 
 
 def process(programs: Programs, folder: Path, admin_port: int, ports: tuple[int, ...]) -> Process:
@@ -145,6 +154,13 @@ class EnvoyAdmin:
         except (OSError, http.client.HTTPException):
             return "waiting for it to listen"
         return None if said.startswith("LIVE") else said.lower()
+
+    def measured(self) -> str:
+        """What the gateway measures of tokens, for Prometheus; nothing while Envoy does not answer."""
+        try:
+            return self.get(f"/stats/prometheus?filter=^{gateway_measures.STATISTICS}[.]")
+        except (OSError, http.client.HTTPException):
+            return ""
 
     def reopen_logs(self) -> None:
         self.get("/reopen_logs", "POST")
