@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from time import time
 
 from components.model_service.objectives import INTER_TOKEN_EDGES_S, QUEUE_EDGES_S, TTFT_EDGES_S
+from components.platform.gateway_measures import BETWEEN_EDGES_MS, FIRST_EDGES_MS
+from components.platform.gateway_scripts import BETWEEN, FIRST
 from headway.signals.buckets import latency_edges_milliseconds
 
 TRITON = 'platform_io_tenant="vision",platform_io_model="defects",platform_io_release="r0123456789",namespace="vision",pod="defects-r0123456789-abc"'
@@ -50,6 +52,8 @@ def _counters(seconds: float) -> Iterator[str]:
         ("request_inference_time", QUEUE_EDGES_S, 2.0),
     ):
         yield from histogram(f"vllm:{name}_seconds", VLLM, (*(str(float(edge)) for edge in edges), "+Inf"), mean)
+    for name, edges, mean in ((FIRST, FIRST_EDGES_MS, 220), (BETWEEN, BETWEEN_EDGES_MS, 31)):
+        yield from histogram(f"envoy_headway_{name}", 'tenant="assist",model="chat"', (*map(str, edges), "+Inf"), mean)
     for namespace, service, node, pod in _SERVICES:
         to = f'destination_service_namespace="{namespace}",destination_service_name="{service}",reporter="source"'
         yield counter("istio_requests_total", f'{to},response_code="200",response_flags="-"', 90)
