@@ -43,11 +43,17 @@ def _counters(seconds: float) -> Iterator[str]:
     for name in ("request", "queue", "compute_input", "compute_infer", "compute_output"):
         yield counter(f"nv_inference_{name}_duration_us", f'{TRITON},version="1"', 2e6)
     yield counter("vllm:request_success_total", f'{VLLM},finished_reason="stop"', 4)
+    yield counter("vllm:request_success_total", f'{VLLM},finished_reason="length"', 1)
     yield counter("vllm:generation_tokens_total", VLLM, 900)
+    yield counter("vllm:prefix_cache_hits_total", VLLM, 300)
+    yield counter("vllm:prefix_cache_queries_total", VLLM, 600)
+    for name in ("request_generation_tokens", "request_prompt_tokens"):
+        yield from histogram(f"vllm:{name}", VLLM, ("1.0", "10.0", "100.0", "1000.0", "+Inf"), 80)
     yield counter("vllm:num_preemptions_total", VLLM, 0.5)
     for name, edges, mean in (
         ("time_to_first_token", TTFT_EDGES_S, 0.2),
         ("inter_token_latency", INTER_TOKEN_EDGES_S, 0.03),
+        ("request_time_per_output_token", INTER_TOKEN_EDGES_S, 0.03),
         ("request_queue_time", QUEUE_EDGES_S, 0.1),
         ("request_inference_time", QUEUE_EDGES_S, 2.0),
     ):
