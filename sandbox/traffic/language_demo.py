@@ -28,6 +28,10 @@ _LOOK_SECONDS = 2.0
 HOST = f"{LANGUAGE.model}.{LANGUAGE.tenant}.models.sandbox.test"
 QUESTION = '{"model": "sorter", "prompt": "sort: wheel nut bolt gear =", "max_tokens": 40, "temperature": 0, "stream": true}'
 
+FULL = 16
+"""Requests at once from which on the contract's replica turns others away (`degradation.overload_at`)."""
+LONG = '{"model": "sorter", "prompt": "sort: nut =", "max_tokens": 512, "ignore_eos": true}'
+
 
 class _Told(Silent):
     def step(self, key: str, text: str) -> None:
@@ -70,7 +74,12 @@ def demonstrate(layout: Layout, progress: Progress) -> int:
     load_process.start(layout, Silent())
     rate = RATES[LANGUAGE.model]
     say(f"Users ask without a break, by streams: {rate:g} request a second. Ask it yourself:")
-    sys.stdout.write("".join(f"     {each}\n" for each in (*demo.FIRST_LINES[:2], *_curl(servers.addresses(Supervisor(layout)).gateway))))
+    found = servers.addresses(Supervisor(layout))
+    sys.stdout.write("".join(f"     {each}\n" for each in (*demo.FIRST_LINES[:2], *_curl(found.gateway))))
+    say(
+        f"Fill it with {FULL} long answers, then ask beside them: low priority gets 429, any other 503. Then see what the gateway measured:"
+    )
+    sys.stdout.write("".join(f"     {each}\n" for each in crowd(found.gateway, found.mesh_metrics)))
     say_line("`make demo-down` ends everything; `make clean-llm` removes the 6 GB of its environment.")
     return 0
 
@@ -81,6 +90,18 @@ def _curl(gateway: int) -> Sequence[str]:
         f"curl -sSN http://127.0.0.1:{gateway}/v1/completions -H 'Host: {HOST}' -H 'Content-Type: application/json' \\",
         f'  -H "Authorization: Bearer $(headway sandbox token {LANGUAGE.tenant})" \\',
         f"  -d '{QUESTION}'",
+    )
+
+
+def crowd(gateway: int, metrics: int) -> Sequence[str]:
+    """Commands that fill the replica, ask beside it with low priority, and read the gateway's times of tokens."""
+    asked = f"curl -sS http://127.0.0.1:{gateway}/v1/completions -H 'Host: {HOST}' -H 'Content-Type: application/json'"
+    return (
+        f"high=$(headway sandbox token {LANGUAGE.tenant} --priority high) low=$(headway sandbox token {LANGUAGE.tenant} --priority low)",
+        f'ask() {{ {asked} -H "Authorization: Bearer $1" "${{@:2}}"; }}',
+        f"for each in $(seq {FULL}); do ask \"$high\" -o /dev/null -d '{LONG}' & done; sleep 1",
+        f"ask \"$low\" -i -d '{QUESTION}'",
+        f"curl -sS http://127.0.0.1:{metrics}/metrics | grep 'envoy_headway.*_sum'",
     )
 
 
