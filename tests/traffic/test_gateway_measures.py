@@ -1,8 +1,10 @@
 """What a real gateway's proxy measures of streams: first tokens and the time between them, as Prometheus would read them."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -81,3 +83,15 @@ def test_nothing_is_measured_of_answers_in_one_piece_nor_without_tokens(gateway:
     page = EnvoyAdmin(gateway.admin).get("/stats/prometheus")
     assert set(re.findall(r"headway_\w+_count{([^}]*)}", page)) == {'tenant="assist",model="chat"'}
     assert gateway.total(FIRST, "count") >= gateway.total(BETWEEN, "count")
+
+
+def test_of_a_tenant_whose_stack_names_no_model_yet_all_is_measured_without(tmp_path: Path) -> None:
+    """The platform is updated first: its scripts meet what an earlier tenant's stack has said."""
+    port, admin = free_port(), free_port()
+    known = json.loads(json.dumps(filters("500/s", "1000000/s", 1, answer=1)).replace('"model": "chat", ', ""))
+    with served(Model) as model:
+        place = ("127.0.0.1", int(model.rpartition(":")[2]))
+        with envoy(tmp_path, configuration(port, known, place, free_port(), admin), port):
+            assert LimitedGateway(port=port).ask(tokens=2, stream=True)[0].status == 200
+            name = f"envoy_headway_{FIRST}_count"
+            eventually(lambda: f'{name}{{tenant="assist",model=""}} 1' in EnvoyAdmin(admin).get("/stats/prometheus"), within=30)
