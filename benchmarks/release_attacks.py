@@ -20,7 +20,7 @@ from headway.release.backtest.simulated import arms_shown
 from headway.release.gate import Counts, Gate, GatePolicy, Phase, Reason, Tick
 from headway.release.worlds.scenarios import CANARY, Minute, Scenario, ServiceChange
 from headway.release.worlds.service import SimulatedService
-from headway.release.worlds.world import BASE, EDGES, Floats, SimulatedWorld
+from headway.release.worlds.world import BASE, Floats, SimulatedWorld
 
 MINUTES = 240
 RATES = (10.0, 100.0)
@@ -32,6 +32,8 @@ Told = Callable[[int], dict[str, Any]]
 
 CALM = replace(BASE, name="calm", common_noise=0.01, small_arm_noise=0.005, large_arm_noise=0.005)
 """Hardly any noise, so that nothing hides a peak."""
+TENTHS = replace(BASE, name="tenths", edges=tuple(20.0 * 1.1**number for number in range(44)))
+"""Edges as far apart as is tolerated: what is slower by that lies above each as often as what it is compared with above the one before."""
 
 
 @dataclass(frozen=True)
@@ -118,10 +120,13 @@ def _peak(share: float, milliseconds: float) -> ServiceChange:
     return shape
 
 
-def _slower(minute: Minute, draw: Floats) -> None:
-    del draw
-    for arm in CANARY:
-        minute.slow[arm] = minute.slow[arm] * 1.05
+def _slower(factor: float) -> ServiceChange:
+    def change(minute: Minute, draw: Floats) -> None:
+        del draw
+        for arm in CANARY:
+            minute.slow[arm] = minute.slow[arm] * factor
+
+    return change
 
 
 def _lasting_noise(spread: float, correlation: float) -> ServiceChange:
@@ -196,9 +201,14 @@ ATTACKS = (
     Attack("one malformed answer in 10,000", _malformed),
     Attack("a bad moment in 1,000 spoils all answers", _malformed_together),
     Attack("nodes that fail once a day", _restarts),
-    Attack("a peak of 30 % just under an edge, +5 %", change=_slower, shape=_peak(0.3, 97.0)),
-    Attack("a peak of 10 % just under an edge, +5 %", change=_slower, shape=_peak(0.1, 243.0)),
-    Attack("the same without noise", change=_slower, shape=_peak(0.1, 243.0), world=CALM),
+    Attack("a peak of 30 % just under an edge, +5 %", change=_slower(1.05), shape=_peak(0.3, 97.0)),
+    Attack("a peak of 10 % just under an edge, +5 %", change=_slower(1.05), shape=_peak(0.1, 243.0)),
+    Attack("the same without noise", change=_slower(1.05), shape=_peak(0.1, 243.0), world=CALM),
+    Attack("as slow as is tolerated, by edges as far apart", change=_slower(1.1), world=TENTHS),
+    Attack(
+        "one request in 1,000 just under a late edge, +5 %, in clusters of 30", change=_slower(1.05), shape=_peak(0.001, 2430.0), cluster=30
+    ),
+    Attack("one request in 100 twenty times slower, in clusters of 30", shape=_peak(0.01, 1500.0), cluster=30),
     Attack("clusters of 10", cluster=10),
     Attack("clusters of 30", cluster=30),
     Attack("a minute of 15 % errors, in clusters of 30", change=_failing(0.15, 1), cluster=30),
@@ -267,14 +277,19 @@ PATHS = (
     PathRow(
         Reason.FAILED_LATENCY,
         ("latency",),
-        f"{_E_PROCESS}, for any peak below one edge; approximate, since the tolerated ratio is read from the control's past. Valid for one "
-        "node in trouble: where several replicas answered, R is the least over every choice of one replica to leave out in each 11 minutes, and one "
-        "choice leaves out those that are not well; where one answered, or nobody tells them apart, R is the least over all runs "
-        "of 11 minutes of R with `R = R + w` in the run, and one of them holds the whole episode",
+        f"{_E_PROCESS}, for any peak below one edge; approximate, since the tolerated ratio is read from the control's past, but for a "
+        "quarter that compares the tail above an edge with the control's above an earlier one. Raised to 1/K for up to K requests that are slow "
+        "together, as for errors, K by what the stable version's arms showed. Valid for one node in trouble: where several "
+        "replicas answered, R is the least over every choice of one replica to leave out in each 11 minutes, and one choice leaves out those "
+        "that are not well; where one answered, or nobody tells them apart, R is the least over all runs of 11 minutes of R with "
+        "`R = R + w` in the run, and one of them holds the whole episode",
         (
             "a peak of 30 % just under an edge, +5 %",
             "a peak of 10 % just under an edge, +5 %",
             "the same without noise",
+            "as slow as is tolerated, by edges as far apart",
+            "one request in 1,000 just under a late edge, +5 %, in clusters of 30",
+            "one request in 100 twenty times slower, in clusters of 30",
             "clusters of 10",
             "clusters of 30",
             "noise of one arm that lasts, 6 %",
@@ -353,7 +368,7 @@ def attacked(attack: Attack, rate: float, rollouts: int, seed: int, policy: Gate
     """Run one cell."""
     service = ClusteredService(attack, rate, rollouts, seed)
     told = attack.told(np.random.default_rng([seed, 1]), rollouts)
-    gate = Gate(policy or GatePolicy(), EDGES, ("short", "long"), shape=(rollouts,))
+    gate = Gate(policy or GatePolicy(), attack.world.edges, ("short", "long"), shape=(rollouts,))
     buckets, errors = service.history()
     gate.learn(Counts(buckets=buckets, errors=errors))
     decision, since = gate.start(), np.zeros(rollouts)

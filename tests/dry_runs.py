@@ -46,7 +46,6 @@ KUBECTL: Mapping[str, frozenset[str]] = {
 NOT_JUDGED: Mapping[str, str] = {
     "pulumi login": "the embedded engine's backend is a folder",
     'pulumi stack change-secrets-provider "awskms': "the embedded engine has one kind of secrets",
-    "pulumi state unprotect": "the embedded engine edits a state by its export and import only",
 }
 """Beginnings of commands that no dry run can judge, and why."""
 AWS_CLI_ONLY: Mapping[str, frozenset[str]] = {

@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from types import ModuleType
 
-KEPT = ("a97081ff902c", "5d5926b96a39", "24da7735d3b1", "e2b8dd0d7a98")
+KEPT = ("a97081ff902c", "5d5926b96a39", "24da7735d3b1", "e2b8dd0d7a98", "fc4f452ae5f1")
 """Versions, oldest first."""
 
 

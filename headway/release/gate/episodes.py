@@ -33,11 +33,16 @@ class ButOneReplica(Stateful):
         self.without = np.full((MOST_REPLICAS, *shape), begins)
         self.at = np.zeros(1, dtype=np.int64)
 
+    @property
+    def _same(self) -> bool:
+        """Whether all rows are one in memory."""
+        return self.without.strides[0] == 0
+
     def begin(self, alone: Bools, anew: bool) -> None:
         """A tick. A block also ends where one replica answers `alone`, and, `anew`, where a row is another replica's than before."""
-        if anew or int(self.at[0]) % self._ticks == 0 or alone.all():
+        if not self._same and (anew or int(self.at[0]) % self._ticks == 0 or alone.all()):
             self.without = np.broadcast_to(self.least(), self.without.shape)
-        elif alone.any():
+        elif not self._same and alone.any():
             self.without = np.where(alone, self.least(), self.without)
         self.at = self.at + 1
 
@@ -52,11 +57,14 @@ class ButOneReplica(Stateful):
 
     def take(self, values: Floats) -> None:
         """Go on from no more than these."""
-        self.without = np.minimum(self.without, values)
+        if self._same:
+            self.without = np.broadcast_to(np.minimum(self.without[0], values), self.without.shape)
+        else:
+            self.without = np.minimum(self.without, values)
 
     def least(self) -> Floats:
         """Over all replicas."""
-        return self.without.min(axis=0)
+        return self.without[0] if self._same else self.without.min(axis=0)
 
 
 class ButOneEpisode(Stateful):

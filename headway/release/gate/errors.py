@@ -41,7 +41,7 @@ class Errors(Stateful):
         self.recent = Recent((len(_RATES), rollouts))
         """By the rate that is usual for the control: a few held-back requests show no ratio in minutes."""
         self.noise = Noise((classes, rollouts))
-        self.clusters = Clusters(3, rollouts, tick_minutes)
+        self.clusters = Clusters((3, rollouts), tick_minutes)
         self.known = np.zeros((2, classes, rollouts))
         """Errors and requests of the control, over the rollout."""
         self.wide, self.tight = Proof((rollouts,)), Proof((rollouts,))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from headway.release.gate.clusters import Clusters
 from headway.release.gate.episodes import EPISODE_MINUTES
 from headway.release.gate.evidence import Flags, Mixture, Proof, TickStake, alternatives, mean_exp, ratio_log, ticks_in
 from headway.release.gate.minutes import Recent
@@ -28,6 +29,15 @@ _FACTORS = (1.15, 1.4, 2.0, 3.0, 5.0)
 """Least factor between an alternative's ratio and the tolerated one."""
 _BEYOND_BOUND = (1.4, 3.0)
 """Alternatives, as multiples of the most that a tolerated slow-down can make of the tail."""
+_CROSSED = 8
+"""Pairs of edges at most; the slowest ones, for that is where a tail shows first."""
+_CROSSED_MASS = (0.0005, 0.5)
+"""The control's tail mass above the earlier edge of a pair: what fewer requests meet is no matter of the tail that a contract promises."""
+_CROSSED_REQUESTS = 3000.0
+"""Requests that must be known before pairs are chosen, so that the least mass is one or two of them."""
+_BEYOND_CROSSED = (1.4, 3.0, 8.0)
+"""Alternatives: how much larger the canary's tail above the later edge is than the control's above the earlier one."""
+_STABLE_ARMS = 2
 _LEAST_RATIO = 1.15
 """Tolerated at every edge: one in a gap of the distribution hardly moves with a slow-down, and its counts still vary."""
 _INSENSITIVE_MARGIN = 5.0
@@ -82,6 +92,11 @@ def _shown_by_others(found: Floats, rest: Floats | None, alone: Bools) -> tuple[
     return by_others, np.stack([over_classes(each) for each in by_others])
 
 
+def _at(by_edge: Floats, edges: Ints) -> Floats:
+    """What is said of these edges, (pairs, rollouts): edges are on the axis before the last."""
+    return np.take_along_axis(by_edge, edges.reshape((1,) * (by_edge.ndim - 2) + edges.shape), axis=-2)
+
+
 class TailNow(NamedTuple):
     """What is known of the stable version's tail before a tick."""
 
@@ -104,10 +119,14 @@ class Latency(Stateful):
         self.memory = ControlHistogram(classes, len(edges) + 1, rollouts, tick_minutes)
         self.chosen = np.zeros((*shape, rollouts), dtype=bool)
         self.decided = np.zeros(rollouts, dtype=bool)
-        counted = len(_SLOWDOWNS), len(_BEYOND_BOUND)
-        self.seen = Slowness(shape, counted, rollouts, Mixture)
+        self.crossing = np.full((_CROSSED, rollouts), -1, dtype=np.int64)
+        """The later edge of each pair; -1 for none. The earlier one is the last that whoever is slower than tolerated must pass."""
+        self.crossing_decided = np.zeros(rollouts, dtype=bool)
+        counted, pairs = (len(_SLOWDOWNS), len(_BEYOND_BOUND)), (_CROSSED, len(_BEYOND_CROSSED))
+        self._before = self.tail.before(policy.latency)
+        self.seen = Slowness(shape, counted, pairs, rollouts, Mixture)
         """By all requests: what holds a version."""
-        self.shared = LastingSlowness(shape, counted, rollouts, ticks_in(EPISODE_MINUTES, tick_minutes))
+        self.shared = LastingSlowness(shape, counted, pairs, rollouts, ticks_in(EPISODE_MINUTES, tick_minutes))
         """By what more than one replica shows, or lasts: what takes it back."""
         self._slowdowns = tuple(policy.latency * multiple for multiple in _SLOWDOWNS)
         self._copies = np.asarray([stage.mirror > 0 for stage in policy.stages])
@@ -123,11 +142,29 @@ class Latency(Stateful):
         self.recent = Recent((len(edges), len(_SLOWDOWNS), rollouts))
         self.load = LoadEffect(shape, rollouts, tick_minutes)
         self.noise = Noise((*shape, rollouts))
+        self.clusters = Clusters((3, len(edges), rollouts), tick_minutes)
+        """Of the stable version's arms, then of the canary, whose tail may reach where theirs does not. Harm that comes and goes is a cluster
+        of its own, so only what is asked of pairs of edges regards it."""
 
     def choose(self) -> None:
         """Choose the edges of rollouts whose control is known well enough by now."""
-        if self.decided.all():
-            return
+        if not self.decided.all():
+            self._choose_edges()
+        if not self.crossing_decided.all():
+            self._choose_pairs()
+
+    def _choose_pairs(self) -> None:
+        pooled = over_classes(self.memory.buckets)[None]
+        masses = self.tail.masses(pooled)[0, np.maximum(self._before, 0)]
+        now = ~self.crossing_decided & (over_classes(pooled[0]) >= _CROSSED_REQUESTS)
+        fits = (self._before >= 0)[:, None] & (masses >= _CROSSED_MASS[0]) & (masses <= _CROSSED_MASS[1])
+        slowest = np.sort(np.where(fits, np.arange(len(fits))[:, None], -1), axis=0)[::-1][:_CROSSED]
+        pairs = np.full_like(self.crossing, -1)
+        pairs[: len(slowest)] = slowest
+        self.crossing = np.where(now, pairs, self.crossing)
+        self.crossing_decided = self.crossing_decided | now
+
+    def _choose_edges(self) -> None:
         known = self.memory.buckets
         requests = np.stack([over_classes(kind) for kind in known])
         masses = self.tail.masses(known)
@@ -197,15 +234,43 @@ class Latency(Stateful):
         found, rest = logs(tolerated, np.maximum(slower, tolerated * alternatives(_FACTORS, 4)))
         together = over_classes(found)
         self.seen.compare(found, together, at)
-        by_others, shared = _shown_by_others(found, rest, alone)
+        clustered = self._clustered(arms.power, self.clusters.size(_STABLE_ARMS))
+        by_others, shared = _shown_by_others(found * clustered, None if rest is None else rest * clustered, alone)
         self.shared.compare(by_others, shared, at)
         most = np.maximum(self.tail.bound(known.masses, self._policy.latency), null)[:, :, None]
         found, rest = logs(most, most * alternatives(_BEYOND_BOUND, 4))
         self.seen.compare_bound(over_classes(found), at)
-        self.shared.compare_bound(_shown_by_others(found, rest, alone)[1], at)
+        self.shared.compare_bound(_shown_by_others(found * clustered, None if rest is None else rest * clustered, alone)[1], at)
         self.shared.judge_minute(shared, self.chosen, at)
+        self._cross(arms, without, alone, at)
         self.recent.restart(unlike)
         self.recent.add(together, at.counts & ~unlike)
+
+    def _cross(self, arms: ArmsOfTick, without: ArmsOfTick | None, alone: Bools, at: TickStake) -> None:
+        """Evidence of pairs of edges.
+
+        Whoever is slower by what is tolerated, and no more, is above the later edge no more often than the control above the earlier one,
+        wherever in their buckets requests lie: nothing is read from the control's past.
+        """
+        later, sizes = np.maximum(self.crossing, 0), self.clusters.size()
+        earlier = np.maximum(self._before[later], 0)
+
+        def logs(each: ArmsOfTick) -> Floats:
+            of = ArmsOfTick(_at(each.bad, later), each.n, _at(each.bad_control, earlier), each.n_control, _at(each.power, earlier))
+            found = of.by_alternative().log(np.ones(1), alternatives(_BEYOND_CROSSED, 4))
+            return np.where((self.crossing >= 0)[:, None], found, 0.0)
+
+        found, rest = logs(arms), None if without is None else logs(without)
+        self.seen.compare_crossed(over_classes(found), at)
+        clustered = self._clustered(_at(arms.power, earlier), np.maximum(_at(sizes, later), _at(sizes, earlier)))
+        self.shared.compare_crossed(_shown_by_others(found * clustered, None if rest is None else rest * clustered, alone)[1], at)
+        self.clusters.learn(_STABLE_ARMS, *(np.where(at.counts, over_classes(each), 0.0) for each in (arms.bad, arms.n)))
+
+    def _clustered(self, power: Floats, sizes: Floats) -> Floats:
+        """What evidence raised to `power` is raised to besides, where so many requests are slow together; with an axis for alternatives."""
+        if not self._policy.tempered:
+            return np.ones(1)
+        return np.minimum(1.0 / (power * sizes), 1.0)[:, :, None]
 
     def _unlike(self, at: TickStake) -> Flags:
         """Where the control of the bake is known to be faster for want of load, as of the ticks before."""
@@ -266,11 +331,11 @@ class Latency(Stateful):
 
     def evidence(self) -> Floats:
         """Against the canary, that more than one replica shows, or that lasts longer than one node's trouble."""
-        return self.shared.evidence(self.chosen)
+        return self.shared.evidence(self.chosen, self.crossing >= 0)
 
     def seen_evidence(self) -> Floats:
         """Against it by all requests, of which one node's trouble may be all; may hold it, and never rolls it back."""
-        return self.seen.evidence(self.chosen)
+        return self.seen.evidence(self.chosen, self.crossing >= 0)
 
     def anywhere(self) -> Floats:
         """The same if requests lie evenly within every bucket."""
@@ -295,4 +360,10 @@ class Latency(Stateful):
         """Add the control's counts of a judged tick to what is known, and what the two arms of one version differed by."""
         bad, bad_stable = self.tail.counts(baseline), self.tail.counts(stable)
         self.noise.learn(bad, bad[:, :1] + baseline[:, :1], bad_stable, bad_stable[:, :1] + stable[:, :1])
+        self.clusters.fade()
+        slow, requests = (
+            np.stack([over_classes(each) for each in of])
+            for of in ((bad_stable, bad), (bad_stable[:, :1] + stable[:, :1], bad[:, :1] + baseline[:, :1]))
+        )
+        self.clusters.learn(slice(_STABLE_ARMS), slow, requests)
         self.memory.remember(stable + baseline)

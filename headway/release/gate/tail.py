@@ -57,9 +57,13 @@ class LatencyTail:
 
     def bound(self, masses: Floats, slowdown: float) -> Floats:
         """The most that `ratio` can be, wherever in its bucket a request lies: as if all of it lay just below the edge."""
-        below = np.searchsorted(self._logs, self._logs - math.log1p(slowdown), side="right") - 1
+        below = self.before(slowdown)
         slower = np.where((below >= 0)[:, None], masses[:, np.maximum(below, 0)], 1.0)
         return within(slower / within(masses, _SMALLEST, 1.0), 1.0, _LARGEST_RATIO)
+
+    def before(self, slowdown: float) -> Ints:
+        """For each edge, the last one that a request took longer than which takes longer than the edge when slowed down; -1 for none."""
+        return np.searchsorted(self._logs, self._logs - math.log1p(slowdown), side="right") - 1
 
     def _before(self, slowdowns: tuple[float, ...]) -> tuple[Ints, Floats]:
         """For each edge and slow-down, where between which two edges b / (1 + slowdown) lies: the lower one, and the part of the way to the

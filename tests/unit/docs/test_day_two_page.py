@@ -30,12 +30,16 @@ WALKED = {
 }
 """Heading and a word of a line -> the test that types such lines, as it reads them from the page."""
 
+PROTECTED = "test_a_protected_environment_goes_once_its_file_says_that_it_may changes and updates a copy's disposable environment"
 NOT_TYPED = {
     "kubectl create secret tls models-tls": "kubectl is not among what this checkout installs; the test replaces the same secret by the API",
     "headway doctor -e dev": "tests/traffic/test_gateway_certificate.py asks its check of the certificate, before and after",
     "aws s3api list-object-versions": "there is no AWS CLI here; the test makes the same call of S3's API by boto3",
     "aws s3api copy-object": "there is no AWS CLI here; the test makes the same call of S3's API by boto3",
     "aws s3 rm": "there is no AWS CLI here; the test deletes the same objects by boto3",
+    'sed -i "s/deletion_protection': PROTECTED,
+    "pulumi up -s prod-access --yes": PROTECTED,
+    "pulumi up -s prod-cluster --yes --skip-preview": PROTECTED,
     "export HEADWAY_LEDGER=": "the test sets the variable for the commands after it",
 }
 """How a line begins -> why no test types it."""

@@ -13,7 +13,7 @@ from tests.unit.release_ticks import SHARES, gate
 
 def learnt(minutes: int, failing: float, cluster: int, requests: float = 600.0, seed: int = 1) -> float:
     """How many requests are taken to fail together after so many minutes of one arm."""
-    rng, found = np.random.default_rng(seed), Clusters(1, 1)
+    rng, found = np.random.default_rng(seed), Clusters((1, 1))
     for _ in range(minutes):
         bad = cluster * rng.poisson(failing * requests / cluster)
         found.fade()
@@ -37,7 +37,7 @@ def test_requests_that_fail_together_are_counted_together(cluster: int):
 
 
 def test_a_version_that_begins_to_fail_is_not_one_large_cluster():
-    found = Clusters(1, 1)
+    found = Clusters((1, 1))
     for bad in (1.0, 0.0, 1.0, 0.0, 140.0, 145.0, 138.0):
         found.fade()
         found.learn(0, np.asarray([bad]), np.asarray([600.0]))

@@ -123,6 +123,77 @@ def test_a_peak_below_one_edge_is_no_evidence_whichever_it_is(place: int):
     assert (worst >= 100).mean() <= 0.01
 
 
+def crossed(factor: float, rollouts: int, minutes: int = 60) -> np.ndarray:
+    """The most evidence in each rollout against a version whose tail above an edge is `factor` times the control's above the edge before, where
+    one in a hundred of the control's requests is; elsewhere it is as fast as the control."""
+    rng, worst = np.random.default_rng(7), np.zeros(rollouts)
+    usual = np.asarray([0.60, 0.30, 0.09, 0.01, 0.0])
+    slower = np.asarray([0.60, 0.30, 0.10 - 0.01 * factor, 0.0, 0.01 * factor])
+    latency = Latency(dataclasses.replace(GatePolicy(), tempered=False), EDGES, 1, rollouts)
+    latency.remember(np.repeat((20000 * usual)[None, :, None], rollouts, axis=2), np.zeros((1, 5, rollouts)))
+    latency.choose()
+    for number in range(minutes):
+        canary, control = (rng.multinomial(600, shares, rollouts).T[None].astype(float) for shares in (slower, usual))
+        latency.compare(canary, control, control, _at(rollouts, 0.4 if number == 0 else 0.01))
+        worst = np.maximum(worst, latency.evidence())
+    return worst
+
+
+def test_a_tail_that_reaches_a_later_edge_as_often_as_an_earlier_passes():
+    """Nothing more is shown against it than that all of a bucket may lie just below the later edge."""
+    assert (crossed(1.0, 1500) >= 100).mean() <= 0.01
+
+
+def test_a_tail_beyond_an_edge_that_the_control_hardly_reaches_is_evidence():
+    """The control has no request above it, so that no ratio of tails tells how many may be there."""
+    assert (crossed(4.0, 200) >= 250).mean() >= 0.99
+
+
+def test_what_fewer_than_one_in_2000_requests_meet_is_not_compared():
+    latency = Latency(GatePolicy(), EDGES, 1, 2)
+    tails = np.asarray([[0.6, 0.3, 0.0996, 0.0004, 0.0], [0.6, 0.3, 0.0994, 0.0006, 0.0]]).T
+    latency.remember((10000 * tails)[None], np.zeros((1, 5, 2)))
+    latency.choose()
+    assert [set(each) for each in latency.crossing.T] == [{1, 2, -1}, {1, 2, 3, -1}]
+
+
+def test_pairs_of_edges_are_chosen_once_enough_requests_tell_a_rare_tail():
+    latency = Latency(GatePolicy(), EDGES, 1, 1)
+    for _ in range(2):
+        assert (latency.crossing == -1).all()
+        latency.remember((1600 * PEAK)[None, :, None], np.zeros((1, 5, 1)))
+        latency.choose()
+    chosen = latency.crossing.copy()
+    assert (chosen >= 0).any()
+    latency.remember(np.asarray([100000.0, 0, 0, 0, 0])[None, :, None], np.zeros((1, 5, 1)))
+    latency.choose()
+    assert (latency.crossing == chosen).all()
+
+
+@pytest.mark.parametrize("slow_in_canary", [0.2, 1.0])
+def test_slow_requests_that_come_together_are_no_more_evidence_than_one(slow_in_canary: float):
+    """Callers whose requests are slow come with thirty of them, every fifth minute; an arm that has more callers of them is found all the same."""
+    rng, rollouts = np.random.default_rng(8), 300
+    worst, usual = np.zeros(rollouts), np.asarray([0.60, 0.30, 0.10, 0.0, 0.0])
+    latency = Latency(GatePolicy(), EDGES, 1, rollouts)
+    before = usual + np.asarray([0, 0, 0, 0, 0.002])
+    latency.remember(np.repeat((20000 * before)[None, :, None], rollouts, axis=2), np.zeros((1, 5, rollouts)))
+
+    def arm(callers: float) -> np.ndarray:
+        counted = rng.multinomial(3000, usual, rollouts).T.astype(float)
+        counted[4] += 30 * rng.poisson(callers, rollouts)
+        return counted[None]
+
+    for number in range(120):
+        latency.choose()
+        stable = arm(0.2)
+        latency.compare(arm(slow_in_canary), stable, stable, _at(rollouts, 0.4 if number == 0 else 0.005))
+        latency.remember(stable, np.zeros((1, 5, rollouts)))
+        worst = np.maximum(worst, latency.evidence())
+    accused = (worst >= 250).mean()
+    assert accused <= 0.01 if slow_in_canary == 0.2 else accused >= 0.5
+
+
 def _at(rollouts: int, stake: float) -> TickStake:
     return TickStake(np.full(rollouts, stake), np.zeros(rollouts, dtype=np.int64), np.full(rollouts, 10.0))
 
