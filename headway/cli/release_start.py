@@ -15,7 +15,7 @@ from headway.problem import Exit, UserError
 if TYPE_CHECKING:
     from headway.cli.release_view import ReleaseView
     from headway.contract.model import Model
-    from headway.release.driver.rollout_state import RolloutState
+    from headway.release.driver.rollout_state import RolloutState, ServiceState
     from headway.release.driver.start import GoldenTrial, StartOptions
     from headway.release.plan import PoolCapacity
     from headway.release.service_place import ServicePlace
@@ -65,6 +65,7 @@ def _begun(
     service = fold(ledger.read())
     if service.running and service.running.release == release_id(model):
         return service.running
+    _may_be_written(here, service, model)
     if before := next((each for each in reversed(service.past) if each.release == release_id(model)), None):
         _say_taken_back(here, view, before)
     start = _not_accused(here, start, release_id(model))
@@ -83,6 +84,33 @@ def _begun(
         return other
     begin(here.ledger(), here.store, model, room, start, answers, _traffic(here, view, model, start.speed))
     return None
+
+
+def _may_be_written(here: "ServicePlace", service: "ServiceState", model: "Model") -> None:
+    """Whether whoever starts the release may write the filters of proxies that it changes. Raises UserError where not: it would fail halfway.
+
+    A tenant's runner may not (`components/tenant/access.py`): a filter reaches more than its own tenant.
+    """
+    from headway.contract.rollout import Strategy
+    from headway.environment.port import OutOfReachError
+    from headway.ledger.serving import released
+
+    stable = released(here.store, here.chain, service.split.digests[service.stable]) if service.split and service.stable else model
+    was, will = (each.envelope.largest_request.body for each in (stable, model))
+    if model.rollout.strategy is Strategy.AB:
+        why = "an A/B release divides users"
+    elif was != will:
+        why = f"the largest body changes from {was} to {will} (envelope.largest_request.body)"
+    else:
+        return
+    with suppress(OutOfReachError):  # which the driver says in better words
+        if not here.cluster.may_patch("networking.istio.io", "envoyfilters"):
+            raise UserError(
+                f"You may not write filters of {here.chain}'s proxies, and {why}.",
+                "The release would fail halfway; nothing was started.",
+                "Have an identity of the platform's start it (docs/guide/releases.md).",
+                Exit.REFUSED,
+            )
 
 
 def _say_taken_back(here: "ServicePlace", view: "ReleaseView", before: "RolloutState") -> None:

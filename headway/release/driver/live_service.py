@@ -57,6 +57,14 @@ class LiveService:
     ) -> None:
         self._api, self._tenant, self._model, self._simulated = api, tenant, model, simulated
 
+    def may_patch(self, group: str, resource: str) -> bool:
+        """Whether whoever asks may patch such objects of the tenant, as the API server says (SelfSubjectAccessReview, which everybody may make).
+        Raises OutOfReachError, UserError."""
+        asked = {"namespace": self._tenant, "verb": "patch", "group": group, "resource": resource}
+        review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+        answer = self._api.request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body=review)
+        return bool(((answer or {}).get("status") or {}).get("allowed"))
+
     # -- the route -------------------------------------------------------------------------------------------------------------
 
     def route(self) -> LiveRoute:

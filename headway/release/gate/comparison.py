@@ -219,12 +219,14 @@ class Comparison(Stateful):
         return proven
 
     def tail_above(self, ladder: Ladder) -> Bools:
-        """Whether, before full traffic, the tail stands above what is tolerated; by the trade's tolerance where it was shown to be better."""
+        """Whether, at the end of the copies or before full traffic, the tail stands above what is tolerated; by the trade's tolerance where the
+        version was shown to be better."""
         above = np.zeros(self._n, dtype=bool)
         for name, one in self.latency.items():
             found = one.standing.above()
             above |= np.where(self.better, self.traded[name].standing.above(), found) if name in self.traded else found
-        return above & ladder.releasing & (ladder.stage == len(self.policy.stages) - 1)
+        asked = np.asarray([stage.mirror > 0 or stage.last for stage in self.policy.stages])
+        return above & ladder.releasing & asked[ladder.stage]
 
     def number_too_high(self, signals: Mapping[str, SignalResult]) -> Bools:
         """Whether nothing but time in queue or cost keeps traffic from growing, because it was too high in most ticks."""

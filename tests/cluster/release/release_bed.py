@@ -143,14 +143,17 @@ class Bed:
         assert answer is not None
         return str(answer["status"]["token"])
 
+    def runners_api(self) -> KubernetesApi:
+        """The API server, for a release runner."""
+        config = yaml.safe_load(self.sandbox.layout.kubeconfig.read_text(encoding="utf-8"))
+        config["users"][0]["user"] = {"token": self.runners_token()}
+        return KubernetesApi(config)
+
     def may(self, verb: str, resource: str, namespace: str = "vision", group: str = "", subresource: str = "") -> bool:
         """Whether a release runner may."""
-        live = self.sandbox.layout.kubeconfig.read_text(encoding="utf-8")
-        config = yaml.safe_load(live)
-        config["users"][0]["user"] = {"token": self.runners_token()}
         attributes = {"namespace": namespace, "verb": verb, "group": group, "resource": resource, "subresource": subresource}
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": attributes}}
-        answer = KubernetesApi(config).request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", None, review)
+        answer = self.runners_api().request("POST", "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", None, review)
         assert answer is not None
         return bool(answer["status"]["allowed"])
 

@@ -18,7 +18,7 @@ import pytest
 from headway.contract.units import Share
 from headway.environment.kubernetes import KubernetesApi
 from headway.problem import UserError
-from headway.release.driver.live_service import ROUTES, route_of
+from headway.release.driver.live_service import ROUTES, LiveService, route_of
 from headway.release.evidence import queries
 from headway.release.guard import ReleaseGuard
 from headway.wire import SAFE_RELEASE, WATCHED_UNTIL
@@ -183,6 +183,12 @@ def test_the_runner_of_that_release_could_have_done_no_more(bed: Bed) -> None:
     assert bed.may("create", "pods", subresource="exec")
     granted = [what for what in NOT_A_RUNNERS if bed.may(*what)]
     assert granted == []
+
+
+def test_a_release_is_told_beforehand_what_its_runner_may_write(bed: Bed) -> None:
+    asked = LiveService(bed.runners_api(), "vision", "defects")
+    assert asked.may_patch(MESH, "virtualservices")
+    assert not asked.may_patch(MESH, "envoyfilters")
 
 
 def test_a_store_that_lets_a_second_writer_through_is_refused_at_the_start(bed: Bed) -> None:

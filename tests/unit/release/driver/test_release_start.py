@@ -49,6 +49,9 @@ class Here:
     pools: tuple[Any, ...] = ()
     guarded: list[str] = field(default_factory=list)
     traffic: float | None = None
+    filters: bool = True
+    """Whether whoever starts may write filters of proxies."""
+    asked: list[str] = field(default_factory=list)
 
     chain = CHAIN
 
@@ -94,6 +97,10 @@ class Here:
 
     def room(self, *_: Any, **__: Any) -> Any:
         return ROOM
+
+    def may_patch(self, group: str, resource: str) -> bool:
+        self.asked.append(f"{resource}.{group}")
+        return self.filters
 
 
 def version(scene: Scene, number: str, **rollout: Any) -> Model:
@@ -146,6 +153,35 @@ def test_and_then_takes_its_own_way_to_all_traffic(exposed: Scene) -> None:
     begun(Here(exposed, second), ANY, StartOptions(), supersede=True, guarded=True)  # type: ignore[arg-type]
     assert exposed.driver("two").run().outcome is ReleaseOutcome.PROMOTED
     assert exposed.world.routed == {release_id(second): 100}
+
+
+def larger(scene: Scene) -> Model:
+    document = version(scene, "2027.2.1").model_dump(mode="json")
+    document["envelope"]["largest_request"]["body"] = "3Mi"
+    return Model.model_validate(document)
+
+
+def test_who_may_not_write_filters_starts_no_release_that_changes_them(exposed: Scene) -> None:
+    here = Here(exposed, larger(exposed), filters=False)
+    kinds = exposed.kinds()
+    with pytest.raises(UserError, match=r"largest body changes from 8Mi to 3Mi \(envelope\.largest_request\.body\)") as refused:
+        begun(here, ANY, StartOptions(), supersede=True, guarded=True)  # type: ignore[arg-type]
+    assert refused.value.exit is Exit.REFUSED
+    assert here.asked == ["envoyfilters.networking.istio.io"]
+    assert exposed.kinds() == kinds, "the release under way is not drained for one that cannot be"
+
+
+def test_nor_one_that_divides_users(exposed: Scene) -> None:
+    split = {"strategy": "ab", "split": {"share": "50%", "duration": "7d", "user_claim": "sub", "experiment": "one"}, "mirror": None}
+    here = Here(exposed, version(exposed, "2027.2.1", **split), filters=False)
+    with pytest.raises(UserError, match="an A/B release divides users"):
+        begun(here, ANY, StartOptions(), supersede=True, guarded=True)  # type: ignore[arg-type]
+
+
+def test_a_release_that_changes_no_filter_is_started_without_that_right(exposed: Scene) -> None:
+    here = Here(exposed, version(exposed, "2027.2.1"), filters=False)
+    assert begun(here, ANY, StartOptions(), supersede=True, guarded=True) is None  # type: ignore[arg-type]
+    assert here.asked == []
 
 
 def test_who_releases_again_what_was_rolled_back_is_told_why_it_was(exposed: Scene) -> None:

@@ -55,3 +55,14 @@ def test_a_tail_beyond_the_tolerance_gets_no_full_traffic():
         found.add(Reason(int(decision.reason)))
     assert decision.phase == Phase.RELEASING
     assert Reason.TAIL_ABOVE in found
+
+
+def test_a_tail_beyond_the_tolerance_gets_no_users_after_its_copies():
+    """Copies rule out what is unacceptable within minutes, and what is tolerated is exceeded all the same."""
+    one, found = gate(dataclasses.replace(POLICY, latency_unacceptable=0.5)), set[Reason]()
+    decision = one.start()
+    for _ in range(60):
+        decision = one.observe(tick(decision, requests=300.0, shares=slowed(1.15)))
+        found.add(Reason(int(decision.reason)))
+        assert (decision.phase, float(decision.weight)) == (Phase.RELEASING, 0.0)
+    assert Reason.TAIL_ABOVE in found
