@@ -62,7 +62,8 @@ class LatencyTail:
         return within(slower / within(masses, _SMALLEST, 1.0), 1.0, _LARGEST_RATIO)
 
     def before(self, slowdown: float) -> Ints:
-        """For each edge, the last one that a request took longer than which takes longer than the edge when slowed down; -1 for none."""
+        """For each edge, the last one that is earlier by the slow-down at least; -1 for none. What takes longer than the edge because it is so
+        much slower took longer than that one before."""
         return np.searchsorted(self._logs, self._logs - math.log1p(slowdown), side="right") - 1
 
     def _before(self, slowdowns: tuple[float, ...]) -> tuple[Ints, Floats]:
