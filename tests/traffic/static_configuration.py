@@ -15,7 +15,8 @@ def static(found: envoy_configuration.EnvoyConfiguration, *, logs: bool = False)
         if source is not None:
             manager["route_config"] = found.routes[source["route_config_name"]]
         for log in manager["access_log"]:
-            log["typed_config"]["path"] = log["typed_config"]["path"] if logs else "/dev/null"
+            if "path" in log["typed_config"] and not logs:
+                log["typed_config"]["path"] = "/dev/null"
         listeners.append(listener)
     clusters: list[dict[str, Any]] = []
     for name, made in copy.deepcopy(dict(found.clusters)).items():

@@ -198,7 +198,8 @@ def gateway(folder: Path, percent: int, *, switched_off: bool = False) -> Iterat
     compiled = static(envoy_configuration.compile_(found, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)}))
     for listener in compiled["static_resources"]["listeners"]:
         for sink in listener["filter_chains"][0]["filters"][-1]["typed_config"]["access_log"]:
-            sink["typed_config"]["path"] = str(log)
+            if "path" in sink["typed_config"]:  # another one counts, and writes nothing
+                sink["typed_config"]["path"] = str(log)
     compiled["static_resources"]["listeners"].append(answering_buckets(arithmetic))
     with proxied.envoy(folder, compiled, port):
         found = Gateway(port=port, mesh=inside, arithmetic=arithmetic, log=log, issuers=issuers)
