@@ -179,7 +179,7 @@ def probe(port: int, tmp_path: Path, mode: str, expect: list[float]) -> subproce
             {
                 "base": f"grpc://127.0.0.1:{port}",
                 "state": str(tmp_path / "state"),
-                "slice_seconds": 0.5,
+                "slice_seconds": 30.0,
                 "timeout_seconds": 10,
                 "fresh_seconds": 0.0,
                 "no_progress_seconds": 0.0,
