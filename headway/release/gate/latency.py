@@ -84,11 +84,13 @@ class ArmsOfTick(NamedTuple):
         return self.power * (self.bad - (self.bad + self.bad_control) * part)
 
 
-def _shown_by_others(found: Floats, rest: Floats | None, alone: Bools) -> tuple[Floats, Floats]:
-    """Of each class, and of all together: without each replica, on the first axis, and without none; of all where one answers alone."""
+def _shown_by_others(found: Floats, rest: Floats | None, alone: Bools, power: Floats) -> tuple[Floats, Floats]:
+    """Raised to `power`, of each class, and of all together: without each replica, on the first axis, and without none; of all where one
+    answers alone."""
+    found = found * power
     if rest is None:
         return found[None], over_classes(found)[None]
-    by_others = np.concatenate([np.where(alone, found, rest), found[None]])[:MOST_REPLICAS]
+    by_others = np.concatenate([np.where(alone, found, rest * power), found[None]])[:MOST_REPLICAS]
     return by_others, np.stack([over_classes(each) for each in by_others])
 
 
@@ -123,7 +125,7 @@ class Latency(Stateful):
         """The later edge of each pair; -1 for none. The earlier one is the last that whoever is slower than tolerated must pass."""
         self.crossing_decided = np.zeros(rollouts, dtype=bool)
         counted, pairs = (len(_SLOWDOWNS), len(_BEYOND_BOUND)), (_CROSSED, len(_BEYOND_CROSSED))
-        self._before = self.tail.before(policy.latency)
+        self._earlier = self.tail.earlier(policy.latency)
         self.seen = Slowness(shape, counted, pairs, rollouts, Mixture)
         """By all requests: what holds a version."""
         self.shared = LastingSlowness(shape, counted, pairs, rollouts, ticks_in(EPISODE_MINUTES, tick_minutes))
@@ -154,15 +156,18 @@ class Latency(Stateful):
             self._choose_pairs()
 
     def _choose_pairs(self) -> None:
-        pooled = over_classes(self.memory.buckets)[None]
-        masses = self.tail.masses(pooled)[0, np.maximum(self._before, 0)]
-        now = ~self.crossing_decided & (over_classes(pooled[0]) >= _CROSSED_REQUESTS)
-        fits = (self._before >= 0)[:, None] & (masses >= _CROSSED_MASS[0]) & (masses <= _CROSSED_MASS[1])
+        masses = self._pooled_masses()[np.maximum(self._earlier, 0)]
+        now = ~self.crossing_decided & (over_classes(over_classes(self.memory.buckets)) >= _CROSSED_REQUESTS)
+        fits = (self._earlier >= 0)[:, None] & (masses >= _CROSSED_MASS[0]) & (masses <= _CROSSED_MASS[1])
         slowest = np.sort(np.where(fits, np.arange(len(fits))[:, None], -1), axis=0)[::-1][:_CROSSED]
         pairs = np.full_like(self.crossing, -1)
         pairs[: len(slowest)] = slowest
         self.crossing = np.where(now, pairs, self.crossing)
         self.crossing_decided = self.crossing_decided | now
+
+    def _pooled_masses(self) -> Floats:
+        """Share of the control's requests of all classes above each edge."""
+        return self.tail.masses(over_classes(self.memory.buckets)[None])[0]
 
     def _choose_edges(self) -> None:
         known = self.memory.buckets
@@ -235,12 +240,12 @@ class Latency(Stateful):
         together = over_classes(found)
         self.seen.compare(found, together, at)
         clustered = self._clustered(arms.power, self.clusters.size(_STABLE_ARMS))
-        by_others, shared = _shown_by_others(found * clustered, None if rest is None else rest * clustered, alone)
+        by_others, shared = _shown_by_others(found, rest, alone, clustered)
         self.shared.compare(by_others, shared, at)
         most = np.maximum(self.tail.bound(known.masses, self._policy.latency), null)[:, :, None]
         found, rest = logs(most, most * alternatives(_BEYOND_BOUND, 4))
         self.seen.compare_bound(over_classes(found), at)
-        self.shared.compare_bound(_shown_by_others(found * clustered, None if rest is None else rest * clustered, alone)[1], at)
+        self.shared.compare_bound(_shown_by_others(found, rest, alone, clustered)[1], at)
         self.shared.judge_minute(shared, self.chosen, at)
         self._cross(arms, without, alone, at)
         self.recent.restart(unlike)
@@ -253,7 +258,7 @@ class Latency(Stateful):
         wherever in their buckets requests lie: nothing is read from the control's past.
         """
         later, sizes = np.maximum(self.crossing, 0), self.clusters.size()
-        earlier = np.maximum(self._before[later], 0)
+        earlier = np.maximum(self._earlier[later], 0)
 
         def logs(each: ArmsOfTick) -> Floats:
             of = ArmsOfTick(_at(each.bad, later), each.n, _at(each.bad_control, earlier), each.n_control, _at(each.power, earlier))
@@ -263,7 +268,7 @@ class Latency(Stateful):
         found, rest = logs(arms), None if without is None else logs(without)
         self.seen.compare_crossed(over_classes(found), at)
         clustered = self._clustered(_at(arms.power, earlier), np.maximum(_at(sizes, later), _at(sizes, earlier)))
-        self.shared.compare_crossed(_shown_by_others(found * clustered, None if rest is None else rest * clustered, alone)[1], at)
+        self.shared.compare_crossed(_shown_by_others(found, rest, alone, clustered)[1], at)
         self.clusters.learn(_STABLE_ARMS, *(np.where(at.counts, over_classes(each), 0.0) for each in (arms.bad, arms.n)))
 
     def _clustered(self, power: Floats, sizes: Floats) -> Floats:
@@ -286,7 +291,7 @@ class Latency(Stateful):
 
     def _prove(self, known: TailNow, power: Floats, canary: BadOf, arms: Sequence[BadOf], at: TickStake) -> None:
         """Against the control, and against all arms of the stable version."""
-        pooled = self.tail.masses(over_classes(self.memory.buckets)[None])[0]
+        pooled = self._pooled_masses()
         whole = self._margin(known, min(self._margins))
         ruled_out = whole
         for place in np.unique(at.stage[at.counts & ~at.baking]):

@@ -57,11 +57,11 @@ class LatencyTail:
 
     def bound(self, masses: Floats, slowdown: float) -> Floats:
         """The most that `ratio` can be, wherever in its bucket a request lies: as if all of it lay just below the edge."""
-        below = self.before(slowdown)
+        below = self.earlier(slowdown)
         slower = np.where((below >= 0)[:, None], masses[:, np.maximum(below, 0)], 1.0)
         return within(slower / within(masses, _SMALLEST, 1.0), 1.0, _LARGEST_RATIO)
 
-    def before(self, slowdown: float) -> Ints:
+    def earlier(self, slowdown: float) -> Ints:
         """For each edge, the last one that is earlier by the slow-down at least; -1 for none. What takes longer than the edge because it is so
         much slower took longer than that one before."""
         return np.searchsorted(self._logs, self._logs - math.log1p(slowdown), side="right") - 1
