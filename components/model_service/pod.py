@@ -14,7 +14,6 @@ from components.model_service.probing import PROVEN, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
 from components.nodes.gpu_node import NO_DEVICES, SAFE_TO_EVICT, taints, toleration, use_is_seen
-from components.platform.admission import LONGEST_GRACE_SECONDS
 from components.platform.artifact_cache import TOKEN_SECONDS
 from components.tenant.priority import priority_class
 from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
@@ -42,10 +41,8 @@ CACHE_HEADROOM = 1.05
 
 
 def grace_seconds(drain_seconds: int) -> int:
-    """From the order to stop to the kill: time for proxies to notice, then the contract's drain, within what node
-    repair allows.
-    """
-    return min(LONGEST_GRACE_SECONDS, max(SHORTEST_GRACE_SECONDS, drain_seconds + PRE_STOP_SECONDS + KILL_MARGIN_SECONDS))
+    """From the order to stop to the kill: time for proxies to notice, then the contract's drain."""
+    return max(SHORTEST_GRACE_SECONDS, drain_seconds + PRE_STOP_SECONDS + KILL_MARGIN_SECONDS)
 
 
 def exit_seconds(drain_seconds: int) -> int:

@@ -14,6 +14,10 @@ from headway.contract.part import Count, Name, Number, Part, between
 from headway.contract.units import Duration, Share
 from headway.problem import Problem, problem
 
+LONGEST_DRAIN = Duration.parse("520s")
+"""Node repair forces the end after ten minutes, and the cluster admits a grace period of nine: 20 s of it are a replica's leaving and its end
+(`components/model_service/pod.py`)."""
+
 
 class Warmup(Part):
     """Synthetic requests at the declared maximum, before a replica takes traffic."""
@@ -168,8 +172,8 @@ class Health(Part):
     """Requests with known answers; the first one is also the liveness and readiness request."""
     liveness: Liveness
     """When a running replica counts as stuck."""
-    drain: Annotated[Duration, between(Duration.parse("5s"), Duration.parse("9m"))]
-    """Time for running requests to finish after a replica leaves rotation; under 10 minutes, when node repair forces the end."""
+    drain: Annotated[Duration, between(Duration.parse("5s"), LONGEST_DRAIN)]
+    """Time for running requests to finish after a replica has left rotation; the rest of 10 minutes, when node repair forces the end."""
 
     def violations(self) -> Iterator[Problem]:
         for name, times in Counter(golden.name for golden in self.golden).items():

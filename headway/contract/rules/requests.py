@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from headway.contract.health import LONGEST_DRAIN
 from headway.contract.model_parts import ModelParts
 from headway.contract.runtime import Triton
 from headway.problem import Problem, problem
@@ -91,7 +92,11 @@ def running_requests_can_finish(model: ModelParts) -> Iterator[Problem]:
             value=drain,
             fact=f"a request may take {timeout}, and a draining replica ends after {drain}",
             consequence="Every rollout and every scale-down would cut off the longest requests",
-            remedy=f"Raise drain to at least {timeout}, or lower envelope.largest_request.timeout",
+            remedy=(
+                f"Raise drain to at least {timeout}, or lower envelope.largest_request.timeout"
+                if timeout <= LONGEST_DRAIN
+                else f"Lower envelope.largest_request.timeout to {LONGEST_DRAIN} or less: no replica has longer to end. Longer work belongs in batch"
+            ),
         )
 
 

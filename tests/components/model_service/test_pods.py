@@ -8,6 +8,7 @@ from components.model_service.configuration import files as configuration_files
 from components.model_service.manifests import ServicePlan
 from components.model_service.probing import configuration, probes
 from components.model_service.scripts import inference, probe
+from components.platform.admission import LONGEST_GRACE_SECONDS
 from headway.contract.answer_schema import SCHEMA_KEYWORDS, TYPES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY, replica_cpu, replica_memory
 from headway.contract.inference_request import TENSOR_TYPES
@@ -85,13 +86,14 @@ def test_what_people_wait_for_is_spread_and_everything_else_is_packed() -> None:
     assert "topologySpreadConstraints" not in pod(service("embeddings"))
 
 
-@pytest.mark.parametrize(("drain", "grace"), [("5s", 30), ("30s", 50), ("150s", 170), ("9m", 540)])
+@pytest.mark.parametrize(("drain", "grace"), [("5s", 30), ("30s", 50), ("150s", 170), ("520s", LONGEST_GRACE_SECONDS)])
 def test_a_replicas_drain_and_the_proxies_notice_fit_into_node_repair(drain: str, grace: int) -> None:
     model = changed({**DEFECTS, "batch": None}, health__drain=drain)
     spec = pod(ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS))
     assert spec["terminationGracePeriodSeconds"] == grace
     (flag,) = [c for c in spec["containers"][0]["command"] if c.startswith("--exit-timeout-secs")]
     assert flag == f"--exit-timeout-secs={grace - 20}"
+    assert grace - 20 >= model.health.drain.seconds
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

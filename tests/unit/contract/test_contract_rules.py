@@ -288,6 +288,7 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("liveness-timeout-within-interval", DEFECTS, {"health/liveness/timeout": "16s"}, "health.liveness.timeout"),
     ("startup-budget-holds-the-engine", DEFECTS, {"health/engine_start": "12m"}, "health.startup_budget"),
     ("drain-outlasts-a-request", DEFECTS, {"envelope/largest_request/timeout": "31s"}, "health.drain"),
+    ("drain-outlasts-a-request", DEFECTS, {"envelope/largest_request/timeout": "20m"}, "health.drain"),
     ("replicas-in-order", DEFECTS, {"scaling/min_replicas": 7}, "scaling.max_replicas"),
     ("one-trigger-a-signal", DEFECTS, {"scaling/triggers/2": {"signal": "in_flight", "target": 3}}, "scaling.triggers"),
     ("activity-is-no-demand", DEFECTS, {"scaling/triggers": [{"signal": "gpu_activity", "target": "80%"}]}, "scaling.triggers"),
