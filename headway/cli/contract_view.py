@@ -16,6 +16,7 @@ from headway.contract.arithmetic.node import node_room
 from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota
 from headway.contract.arithmetic.startup import budget_burn, startup
 from headway.contract.arithmetic.surge import pool_for, spare_for, surge
+from headway.contract.arithmetic.tensor_parallel import link_lines
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.difference import Difference
 from headway.contract.explanation import Line, written
@@ -36,6 +37,7 @@ def _sums(
     burn = budget_burn(model, start)
     parts: list[tuple[str, tuple[Line, ...], str]] = [
         ("GPU memory, each GPU", memory.lines, "fits" if memory.fits else "does not fit"),
+        *([("Between the GPUs", lines, "")] if (lines := link_lines(model)) else []),
         ("RAM", ram.lines, "fits" if ram.fits else "does not fit"),
         ("Start-up", start.lines, f"one cold start is {burn.share.brief} of the error budget of {burn.objective}" if burn else ""),
         ("Cost", cost(model, pool).lines, f"on pool {pool.name}" if pool else "on the cheapest instance type"),

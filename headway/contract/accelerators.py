@@ -29,6 +29,18 @@ class Accelerator(StrEnum):
 
 
 @dataclass(frozen=True)
+class Link:
+    """What joins the GPUs of a node that has several; `rate` is the most that one GPU sends in a second, as its datasheet says."""
+
+    name: str
+    rate: Bytes
+
+
+PCIE = Link("PCIe", Bytes(32 * 10**9))
+"""Generation 4, 16 lanes. NVIDIA's datasheets say "64GB/s", which is both ways, and of L4 and L40S that they have no NVLink."""
+
+
+@dataclass(frozen=True)
 class MigProfile:
     """One way to cut a GPU. `starts` are the memory slots where it may begin, `slots` how many it covers, `slices` its compute share."""
 
@@ -62,6 +74,8 @@ class Gpu:
     """Empty where the hardware has no MIG."""
     fp8: bool = False
     """Whether its tensor cores compute in FP8."""
+    link: Link = PCIE
+    """To its neighbours on a node."""
 
     def profile(self, name: str) -> MigProfile | None:
         return next((profile for profile in self.mig if profile.name == name), None)
@@ -86,6 +100,9 @@ def _mig(*rows: tuple[str, int], double: str) -> tuple[MigProfile, ...]:
     )
 
 
+# NVIDIA's datasheets of the SXM cards, both ways: A100 600 GB/s, H100 and H200 900 GB/s; NVSwitch joins each with each.
+_NVLINK_3, _NVLINK_4 = Link("NVLink", Bytes(300 * 10**9)), Link("NVLink", Bytes(450 * 10**9))
+
 # As of 2026-11. Memory: what `nvidia-smi` prints as total. MIG: planning values, at or a little below what `nvidia-smi mig -lgip` prints;
 # profiles and placements by NVIDIA's MIG user guide ("Supported MIG Profiles"). None of it was measured here: check against the driver.
 GPUS: Mapping[Accelerator, Gpu] = {
@@ -98,6 +115,7 @@ GPUS: Mapping[Accelerator, Gpu] = {
             product="NVIDIA-A100-SXM4-40GB",
             architecture="ampere",
             memory=Bytes(40_960 * _MI),
+            link=_NVLINK_3,
             mig=_mig(
                 ("1g.5gb", 4_864),
                 ("1g.10gb", 9_856),
@@ -113,6 +131,7 @@ GPUS: Mapping[Accelerator, Gpu] = {
             product="NVIDIA-A100-SXM4-80GB",
             architecture="ampere",
             memory=Bytes(81_920 * _MI),
+            link=_NVLINK_3,
             mig=_mig(
                 ("1g.10gb", 9_728),
                 ("1g.20gb", 19_968),
@@ -128,6 +147,7 @@ GPUS: Mapping[Accelerator, Gpu] = {
             product="NVIDIA-H100-80GB-HBM3",
             architecture="hopper",
             memory=Bytes(81_559 * _MI),
+            link=_NVLINK_4,
             fp8=True,
             mig=_mig(
                 ("1g.10gb", 9_728),
@@ -144,6 +164,7 @@ GPUS: Mapping[Accelerator, Gpu] = {
             product="NVIDIA-H200",
             architecture="hopper",
             memory=Bytes(143_771 * _MI),
+            link=_NVLINK_4,
             fp8=True,
             mig=_mig(
                 ("1g.18gb", 16_384),

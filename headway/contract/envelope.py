@@ -27,7 +27,7 @@ class WholeGpu(Part):
     accelerator: Accelerator
     """The kind of GPU."""
     count: Annotated[Count, Field(le=8)] = 1
-    """GPUs of one replica, all on one node; also the tensor-parallel degree of vLLM."""
+    """GPUs of one replica, all on one node; also the tensor-parallel degree of vLLM. Without NVLink (`l4`, `l40s`) `check` warns."""
     memory: GpuMemory
     """GPU memory that the replica may use on each of its GPUs; alerts and the warmup check hold it to this."""
 

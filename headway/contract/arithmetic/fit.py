@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from headway.contract.accelerators import GPUS
 from headway.contract.arithmetic.kv_cache import KvCache
+from headway.contract.arithmetic.tensor_parallel import kept_twice
 from headway.contract.envelope import SharedGpu
 from headway.contract.explanation import Line
 from headway.contract.model import Model
@@ -30,6 +31,8 @@ COLLECTIVES = Bytes(512 * _MI)
 """NCCL buffers of one GPU under tensor parallelism."""
 ACTIVATION_WIDTHS = 12
 """Widest live activations of a transformer layer, in multiples of the hidden size (gate, up and down projections, residuals)."""
+WHOLE_WIDTHS = 3
+"""Of these, what each GPU holds undivided: the residual, the layer's input, and the sum over all GPUs."""
 
 _COPIES_WEIGHTS = {backend: backend is not Backend.TENSORRT for backend in Backend}
 """Whether each instance of a model loads its own weights; TensorRT contexts share one engine."""
@@ -119,7 +122,9 @@ def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
     draft = model.artifact.size_below(speculation.folder) if speculation and speculation.folder else Bytes(0)
     cache = KvCache.of(model, runtime)
     a_sequence = cache.request(largest.context_tokens)
-    activations = batching.max_batched_tokens * ACTIVATION_WIDTHS * shape.hidden * 2 // gpus
+    divided = ACTIVATION_WIDTHS - WHOLE_WIDTHS
+    activations = batching.max_batched_tokens * shape.hidden * 2 * (WHOLE_WIDTHS * gpus + divided) // gpus
+    widths = f"({WHOLE_WIDTHS} + {divided}{{}})" if gpus > 1 else str(ACTIVATION_WIDTHS)
     logits = batching.max_sequences * shape.vocabulary * 4
     over = f" / {gpus} GPUs" if gpus > 1 else ""
     fixed = [
@@ -127,7 +132,7 @@ def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
         Line(
             "activations",
             Bytes(activations),
-            f"{batching.max_batched_tokens} tokens x {ACTIVATION_WIDTHS} x {shape.hidden} x 2 bytes{over}",
+            f"{batching.max_batched_tokens} tokens x {widths.format(over)} x {shape.hidden} x 2 bytes",
         ),
         Line("logits", Bytes(logits), f"{batching.max_sequences} sequences x {shape.vocabulary} x 4 bytes"),
         Line("CUDA context", CUDA_CONTEXT),
@@ -137,6 +142,14 @@ def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
         fixed.append(Line("draft model", Bytes(draft // gpus), f"{draft.brief} in {speculation.folder if speculation else ''}{over}"))
     if gpus > 1:
         fixed.append(Line("collectives", COLLECTIVES, "tensor parallelism"))
+    if again := kept_twice(shape, gpus):
+        fixed.append(
+            Line(
+                "weights, not divided",
+                again,
+                "projections of KV heads that more than one GPU keeps" if not shape.latent else "of the latent",
+            )
+        )
     empty = Line("KV cache, empty block", cache.block_bytes, "the engine keeps one")
     kv = Line("KV cache, one request", a_sequence, cache.how(largest.context_tokens))
     gpu, headroom = model.envelope.gpu, model.health.warmup.memory_headroom

@@ -51,10 +51,20 @@ def check_peers(tenant: Tenant, others: Sequence[Tenant]) -> Iterator[Problem]:
 
 def check_model(tenant: str, model: Model) -> Iterator[Problem]:
     """What arithmetic says about one model alone; `tenant` is the name of its folder."""
-    yield from _in(tenant, model.name, (*arithmetic_of_model.memory(model), *arithmetic_of_model.start(model)))
-    yield from _in(
-        tenant, model.name, (*arithmetic_of_model.error_budget(model), *arithmetic_of_model.placeholders(model)), ProblemLevel.WARNING
-    )
+    yield from _in(tenant, model.name, _refusing(model))
+    yield from _in(tenant, model.name, _warning(model), ProblemLevel.WARNING)
+
+
+def _refusing(model: Model) -> Iterator[Problem]:
+    yield from arithmetic_of_model.memory(model)
+    yield from arithmetic_of_model.shared(model)
+    yield from arithmetic_of_model.start(model)
+
+
+def _warning(model: Model) -> Iterator[Problem]:
+    yield from arithmetic_of_model.error_budget(model)
+    yield from arithmetic_of_model.links(model)
+    yield from arithmetic_of_model.placeholders(model)
 
 
 def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool]) -> Iterator[Problem]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterator
 
+from headway.contract.accelerators import GPUS
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.startup import budget_burn, startup
+from headway.contract.arithmetic.tensor_parallel import MOST_WITHOUT_NVLINK, degree, lacks_nvlink, largest_step, shared_memory_of
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.starter import PLACEHOLDER
@@ -35,6 +37,43 @@ def memory(model: Model) -> Iterator[Problem]:
             consequence="The kernel would kill the server while it loads, or under load",
             remedy=f"Use at least {_round_up(ram.needed)}",
         )
+
+
+def shared(model: Model) -> Iterator[Problem]:
+    gpus = degree(model)
+    needed = shared_memory_of(gpus)
+    if model.envelope.shared_memory < needed:
+        yield problem(
+            "gpus-of-a-replica-share-memory",
+            "envelope",
+            "shared_memory",
+            value=model.envelope.shared_memory,
+            fact=f"the processes of {gpus} GPUs map {needed.brief} in /dev/shm, and the replica has {_dev_shm(model)}",
+            consequence="NCCL would fail at start, or the kernel would end a process that writes beyond it",
+            remedy=f"Use at least {_round_up(needed)}; it counts as RAM",
+        )
+
+
+def _dev_shm(model: Model) -> str:
+    return f"{model.envelope.shared_memory}" if model.envelope.shared_memory else "the container runtime's 64Mi"
+
+
+def links(model: Model) -> Iterator[Problem]:
+    if not lacks_nvlink(model):
+        return
+    gpu, (tokens, size, least) = model.envelope.gpu, largest_step(model)
+    joined = ", ".join(sorted(each.accelerator for each in GPUS.values() if each.link.name == "NVLink"))
+    beyond = f"; vLLM's own sums serve no more than {MOST_WITHOUT_NVLINK} such GPUs" if gpu.count > MOST_WITHOUT_NVLINK else ""
+    yield problem(
+        "gpus-of-a-replica-are-joined",
+        "envelope",
+        "gpu",
+        "count",
+        value=gpu.count,
+        fact=f"no NVLink joins the {gpu.count} {gpu.accelerator} of a replica{beyond}",
+        consequence=f"In a step of {tokens} tokens each GPU sends {size.brief} by PCIe: at least {least.brief} more until the first token",
+        remedy=f"Use one GPU, or {joined}; else lower max_batched_tokens and measure the first token's time",
+    )
 
 
 def start(model: Model, pool: Pool | None = None) -> Iterator[Problem]:

@@ -14,9 +14,10 @@ from headway.contract.arithmetic.node import allocatable_cpu, node_room
 from headway.contract.arithmetic.quota import quota_use, replicas_charged, spare_devices_by_quota, token_use
 from headway.contract.arithmetic.startup import budget_burn, startup
 from headway.contract.arithmetic.surge import Room, pool_for, spare_devices, spare_for, surge
+from headway.contract.arithmetic.tensor_parallel import kept_twice, largest_step, link_lines, shared_memory_of
 from headway.contract.explanation import Line, written
 from headway.contract.model import Model
-from headway.contract.runtime import Vllm
+from headway.contract.runtime import Architecture, Vllm
 from headway.contract.units import Bytes, Duration, Money
 from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, model, pool, tenant
 
@@ -130,11 +131,39 @@ def test_tensor_parallelism_divides_weights_and_heads_over_gpus() -> None:
 def test_a_language_model_needs_weights_work_and_one_longest_request(gpus: int, collectives: int) -> None:
     plain = {"optimisation": {"quantisation": "none"}, "envelope/gpu/count": gpus}
     weights = 4_976_698_672 + 4_999_802_720 + 4_915_916_176 + 1_168_138_808
-    activations, logits = 8_192 * 12 * 4_096 * 2, 128 * 128_256 * 4
+    widths = {1: 12, 2: 3 + 9 / 2}
+    activations, logits = int(8_192 * widths[gpus] * 4_096 * 2), 128 * 128_256 * 4
     longest = 2 * 32 * 8 * 128 * 2 * 16_384
     fixed = 512 * MI + 1_024 * MI + collectives
     empty = longest // 1_024
-    assert fit(model(CHAT, **plain)).needed == weights // gpus + activations // gpus + logits + fixed + (longest + empty) // gpus
+    assert fit(model(CHAT, **plain)).needed == weights // gpus + activations + logits + fixed + (longest + empty) // gpus
+
+
+@pytest.mark.parametrize(("gpus", "kv_heads", "of_a_rank"), [(2, 2, 3_281_408), (4, 2, 1_708_544)])
+def test_a_rank_holds_its_part_and_kv_heads_that_are_too_few_twice(gpus: int, kv_heads: int, of_a_rank: int) -> None:
+    shape = {"layers": 4, "heads": 8, "kv_heads": kv_heads, "head_dimension": 32, "hidden": 256, "vocabulary": 2048}
+    reckoned = 6_562_384 // gpus + kept_twice(Architecture.model_validate(shape), gpus)
+    assert abs(reckoned / of_a_rank - 1) < 0.002, "as vLLM 0.32 for CPUs said of each rank of this Llama"
+
+
+def test_each_gpu_keeps_all_of_a_latent_and_of_what_projects_to_it() -> None:
+    gpus = {"envelope/gpu/count": 8, "optimisation": {}}
+    latent = fit(model(CHAT, **gpus, **{"runtime/architecture/latent": 576}))
+    assert line(latent.lines, "weights, not divided") == Bytes(32 * 4_096 * 576 * 2 * 7 // 8).brief
+    assert "weights, not divided" not in [each.what for each in fit(model(CHAT, **gpus)).lines], "eight KV heads on eight GPUs"
+
+
+@pytest.mark.parametrize(("gpus", "rings"), [(2, 664 * MI), (4, 1_144 * MI)])
+def test_gpus_of_a_replica_need_the_rings_that_vllm_was_seen_to_map(gpus: int, rings: int) -> None:
+    assert shared_memory_of(gpus) == rings + GI
+    assert shared_memory_of(1) == 0
+
+
+def test_a_sum_over_gpus_is_sent_twice_around_the_ring_in_each_layer() -> None:
+    chat = model(CHAT, envelope__gpu__count=4)
+    assert largest_step(chat) == (8_192, 65 * 8_192 * 4_096 * 2 * 3 // 2, Duration(14_540))
+    assert [each.what for each in link_lines(chat)][:2] == ["link", "sent in the largest step"]
+    assert link_lines(model(CHAT)) == link_lines(model(DEFECTS, envelope__gpu__count=2)) == ()
 
 
 def test_a_draft_model_takes_its_place_beside_the_model() -> None:

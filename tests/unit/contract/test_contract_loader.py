@@ -163,6 +163,14 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ({"vision/defects": changed(DEFECTS, {"degradation/fallback": {"model": "lite", "priorities": ["normal"]}})}, "fallback-exists"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/memory": "4Gi"})}, "fits-into-gpu-memory"),
         ({"vision/defects": changed(DEFECTS, {"envelope/memory": "3Gi"})}, "fits-into-ram"),
+        (
+            {"assist/chat": changed(CHAT, {"envelope/gpu/count": 2, "envelope/shared_memory": "1Gi"})},
+            "gpus-of-a-replica-share-memory",
+        ),
+        (
+            {"assist/chat": changed(CHAT, {"envelope/gpu/count": 4, "envelope/gpu/accelerator": "l4", "envelope/gpu/memory": "20Gi"})},
+            "gpus-of-a-replica-are-joined",
+        ),
         ({"vision/defects": changed(DEFECTS, {"health/startup_budget": "3m"})}, "startup-within-budget"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/accelerator": "l40s"})}, "pool-offers-the-envelope"),
         ({"vision/defects": changed(DEFECTS, {"placement/pool": "h100"})}, "pool-offers-the-envelope"),

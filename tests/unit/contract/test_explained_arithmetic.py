@@ -13,6 +13,7 @@ from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota
 from headway.contract.arithmetic.startup import startup
 from headway.contract.arithmetic.surge import surge
 from headway.contract.arithmetic.system_pool import Workload, system_room
+from headway.contract.arithmetic.tensor_parallel import link_lines
 from headway.contract.explanation import Line, written
 from headway.contract.pool import SystemPool
 from headway.contract.units import Bytes, MilliCpu
@@ -25,6 +26,11 @@ SPECULATING = {
     "artifact/files/9": DRAFT,
     "optimisation": {"speculation": {"method": "draft", "tokens": 3, "folder": "draft/"}},
     "envelope/gpu/count": 2,
+}
+UNJOINED = {
+    "envelope/gpu": {"share": "whole", "accelerator": "l4", "count": 4, "memory": "20Gi"},
+    "batching/max_batched_tokens": 4096,
+    "optimisation": {},
 }
 SHARED = {**MPS, "envelope/gpu/memory": "5Gi"}
 PODS = (
@@ -73,7 +79,7 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
         lambda: fit(model(CHAT, **SPECULATING)).lines,
         """
   weights                   7.48Gi  15Gi of safetensors / 2 GPUs
-  activations                384Mi  8192 tokens x 12 x 4096 x 2 bytes / 2 GPUs
+  activations                480Mi  8192 tokens x (3 + 9 / 2 GPUs) x 4096 x 2 bytes
   logits                    62.6Mi  128 sequences x 128256 x 4 bytes
   CUDA context               512Mi
   CUDA graphs                  1Gi
@@ -81,10 +87,20 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
   collectives                512Mi  tensor parallelism
   KV cache, one request        1Gi  2 x 4 heads x 128 x 2 byte x 32 layers x 16384 tokens
   KV cache, empty block        1Mi  the engine keeps one
-  needed                    11.4Gi
+  needed                    11.5Gi
   available                   72Gi  72Gi, leaving 5% of the device
   longest requests at once      61  of 16384 tokens; at most 128 of any length
-  tokens each, all at once    7872  when 128 run; beyond, vLLM preempts
+  tokens each, all at once    7856  when 128 run; beyond, vLLM preempts
+""",
+    ),
+    "what joins the GPUs of a language model": (
+        lambda: link_lines(model(CHAT, **UNJOINED)),
+        """
+  link                        PCIe  32 GB/s from each GPU at most
+  sent in the largest step  3.05Gi  65 sums x 4096 tokens x 4096 x 2 bytes x 2 x 3/4
+  which takes at least       102ms  added to the time of a prompt of that length
+  sent for each token        780Ki  while answers are written
+  in /dev/shm               2.12Gi  160Mi + 24Mi + 4 x 240Mi of vLLM's rings, and 1Gi of NCCL
 """,
     ),
     "a container": (
