@@ -2,6 +2,7 @@
 
 import re
 import shlex
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,9 @@ from tests.unit.docs.test_commands import commands, text
 
 ROOT = Path(__file__).parents[3]
 PAGES = sorted(f"docs/runbooks/{path.name}" for path in (ROOT / "docs/runbooks").glob("*.md") if path.name != "README.md")
+ROOMS = ("components", "headway", "policies", "sandbox")
+OF_PROMETHEUS = "scrape_samples_"
+"""Series that Prometheus writes of each scrape itself."""
 KNOWN = {"ENV", "TENANT", "MODEL", "NODE", "POD", "NAME", "USER", "WHY", "HASH", "N"}
 """Words in capitals that stand for something: labels of the alert, names that a step before shows, and what only a person knows."""
 
@@ -36,3 +40,15 @@ def test_words_that_stand_for_something_are_the_same_on_every_page(page: str) ->
 def test_what_containers_of_models_say_is_read_by_headway(page: str) -> None:
     """Production keeps it where an ended pod's lines are too."""
     assert [line for line in commands(page) if re.match(r"kubectl -n TENANT logs", line)] == []
+
+
+@cache
+def written() -> frozenset[str]:
+    """Every word of the program."""
+    return frozenset(word for room in ROOMS for path in (ROOT / room).rglob("*.py") for word in re.findall(r"\w+", path.read_text("utf-8")))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_fields_and_series_that_a_runbook_names_are_there(page: str) -> None:
+    named = {word for span in re.findall(r"`([^`\n]+)`", text(page)) for word in re.findall(r"[a-z]+(?:_[a-z0-9]+)+", span)}
+    assert {word for word in named - written() if not word.startswith(OF_PROMETHEUS)} == set()
