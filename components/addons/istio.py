@@ -12,6 +12,7 @@ from components.addons import gateway_memory
 from components.addons.placement import A_FEW_AT_ONCE, ON_SYSTEM_NODES, requests, spread
 from components.versions import ISTIO_IMAGES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
+from headway.contract.health import LONGEST_DRAIN
 from headway.wire import CLASS_HEADER, CLASS_TAG, DEGRADE_HEADER, MESH_NAMESPACE, SAMPLES_PROVIDER
 
 GATEWAY_RELEASE = "istio-ingressgateway"
@@ -33,7 +34,11 @@ SAMPLE = f'{{"time":"%START_TIME%","workload":"%ENVIRONMENT(ISTIO_META_WORKLOAD_
 PATHS = "DECODE_AND_MERGE_SLASHES"
 """How every proxy of the mesh writes a path before anything judges it, and hands it on."""
 DRAIN_SECONDS = 60
-"""A proxy finishes what it has for this long after its pod was told to stop."""
+"""A proxy finishes what it has for this long after its pod was told to stop, unless its pod says otherwise."""
+GATEWAY_DRAIN_SECONDS = LONGEST_DRAIN.whole_seconds
+"""Of a gateway's proxy, through which the longest request of any contract may go."""
+PROXY_CONFIG = "proxy.istio.io/config"
+"""A pod's annotation: what its proxy does otherwise than the mesh's (`ProxyConfig` of istio/api, mesh/v1alpha1)."""
 
 ADDED_TAGS = {
     # The gateway wrote the header when it moved the request to a fallback. Not the header's value: a caller inside the mesh could invent some.
@@ -153,14 +158,19 @@ def gateway_values(*, replicas_min: int, replicas_max: int, histogram_buckets: s
     """The proxies where requests enter; their latencies are what releases are judged by."""
     return {
         "labels": dict(GATEWAY_LABELS),
-        "podAnnotations": {BUCKETS_ANNOTATION: histogram_buckets, EMITTED_ANNOTATION: EMITTED, **gateway_memory.annotations()},
+        "podAnnotations": {
+            BUCKETS_ANNOTATION: histogram_buckets,
+            EMITTED_ANNOTATION: EMITTED,
+            PROXY_CONFIG: f'{{"terminationDrainDuration":"{GATEWAY_DRAIN_SECONDS}s"}}',
+            **gateway_memory.annotations(),
+        },
         "autoscaling": {"enabled": True, "minReplicas": replicas_min, "maxReplicas": replicas_max},
         "podDisruptionBudget": {"minAvailable": 1},
         "resources": requests(str(PROXY_CPU), PROXY_MEMORY.kubernetes),
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "topologySpreadConstraints": spread(GATEWAY_LABELS),
         "priorityClassName": "system-cluster-critical",
-        "terminationGracePeriodSeconds": DRAIN_SECONDS + 15,
+        "terminationGracePeriodSeconds": GATEWAY_DRAIN_SECONDS + 15,
         "service": {"type": "None"},
         **gateway_memory.values(),
     }

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv4Network
 from typing import Any
 
-from components.addons.istio import DRAIN_SECONDS, GATEWAY_LABELS, GATEWAY_RELEASE
+from components.addons.istio import GATEWAY_DRAIN_SECONDS, GATEWAY_LABELS, GATEWAY_RELEASE
 from components.addons.load_balancer import LOAD_BALANCER_CLASS
 from components.labels import labels
 from components.manifests import Manifest, object_
@@ -50,7 +50,7 @@ def manifest(*, public: bool, encrypted: bool, clients: Sequence[IPv4Network]) -
 def annotations(*, public: bool) -> dict[str, str]:
     """What the controller makes of the Service."""
     attributes = {
-        "deregistration_delay.timeout_seconds": str(DRAIN_SECONDS),
+        "deregistration_delay.timeout_seconds": str(GATEWAY_DRAIN_SECONDS),
         "preserve_client_ip.enabled": "false",
     }
     said = {

@@ -1,5 +1,6 @@
 """The way in: a Service whose load balancer sends to the pods themselves, and does not know its callers' addresses."""
 
+import json
 from ipaddress import IPv4Network
 from types import SimpleNamespace
 from typing import Any
@@ -8,6 +9,9 @@ import pytest
 
 from components.addons import istio, load_balancer
 from components.platform import gateway_service, namespaces
+from components.platform.admission import LONGEST_GRACE_SECONDS
+from headway.contract.health import LONGEST_DRAIN
+from headway.contract.units import Duration
 from headway.wire import GATEWAY_NAMESPACE
 
 OFFICE = IPv4Network("10.1.0.0/16")
@@ -36,9 +40,14 @@ def test_a_caller_in_the_cluster_is_answered_by_way_of_the_balancer() -> None:
 
 def test_a_pod_that_ends_gets_no_new_connections_while_it_drains() -> None:
     attributes = body()["metadata"]["annotations"][f"{PREFIX}target-group-attributes"].split(",")
-    assert f"deregistration_delay.timeout_seconds={istio.DRAIN_SECONDS}" in attributes
-    grace = istio.gateway_values(replicas_min=2, replicas_max=2, histogram_buckets="{}")["terminationGracePeriodSeconds"]
-    assert grace > istio.DRAIN_SECONDS
+    assert "deregistration_delay.timeout_seconds=520" in attributes
+
+
+def test_a_gateway_that_ends_finishes_the_longest_request_of_any_contract() -> None:
+    values = istio.gateway_values(replicas_min=2, replicas_max=2, histogram_buckets="{}")
+    drains = Duration.parse(json.loads(values["podAnnotations"]["proxy.istio.io/config"])["terminationDrainDuration"])
+    assert drains >= LONGEST_DRAIN
+    assert drains.seconds < values["terminationGracePeriodSeconds"] <= LONGEST_GRACE_SECONDS
 
 
 def test_the_cloud_provider_of_the_cluster_leaves_the_service_alone() -> None:
