@@ -314,13 +314,17 @@ class Architecture(Part):
             )
 
 
+OLDEST_VLLM = (0, 18)
+"""The first vLLM that knows every flag of the command line (vllm-project/vllm#36666; kserve/kserve#5496 asks for it by this version)."""
+
+
 class Vllm(Part):
     """vLLM, with its OpenAI-compatible API."""
 
     engine: Literal[Engine.VLLM]
     """`vllm`."""
     image: Image
-    """The server image, by digest."""
+    """The server image, by digest; the project's own from 0.18 on."""
     image_size: ImageSize
     """Size of the image as it is pulled (compressed layers); part of the start-up budget."""
     minimum_driver: Driver
@@ -329,6 +333,19 @@ class Vllm(Part):
     """Element type of activations, and of the KV cache unless `optimisation.kv_cache` says otherwise."""
     architecture: Architecture
     """The transformer's shape."""
+
+    def violations(self) -> Iterator[Problem]:
+        """What the project's image of that version lacks; of an image of one's own nothing is known."""
+        version = re.search(r"/vllm-openai:v(\d{1,4})\.(\d{1,4})\b", self.image, re.ASCII)
+        if version and (int(version[1]), int(version[2])) < OLDEST_VLLM:
+            yield problem(
+                "vllm-knows-its-flags",
+                "image",
+                value=self.image,
+                fact=f"vLLM {version[1]}.{version[2]} does not know --shutdown-timeout",
+                consequence="The server would end at start, for it is told how long it may finish requests",
+                remedy=f"Use {OLDEST_VLLM[0]}.{OLDEST_VLLM[1]} or later",
+            )
 
 
 PROXY_PORTS = range(15_000, 15_100)

@@ -153,6 +153,7 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("mig-profile-exists", EMBEDDINGS, {"envelope/gpu/accelerator": "l4"}, "envelope.gpu.accelerator"),
     ("shared-memory-within-ram", DEFECTS, {"envelope/shared_memory": "6Gi"}, "envelope.shared_memory"),
     ("triton-knows-its-flags", DEFECTS, {"runtime/image": f"nvcr.io/nvidia/tritonserver:25.05-py3@sha256:{'0' * 64}"}, "runtime.image"),
+    ("vllm-knows-its-flags", CHAT, {"runtime/image": f"a.example/vllm/vllm-openai:v0.17.1@sha256:{'0' * 64}"}, "runtime.image"),
     ("backend-is-in-the-image", DEFECTS, {"runtime/models/0/backend": "tensorflow"}, "runtime.models[0].backend"),
     (
         "shared-memory-is-the-daemons-under-mps",
