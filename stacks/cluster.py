@@ -24,7 +24,7 @@ from headway.contract.arithmetic.month import BilledCluster, Estimate, cluster_m
 from headway.contract.pool import Pool
 from headway.wire import ARTIFACT_BUCKET_OUTPUT, KUBECONFIG_OUTPUT, LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 from stacks import access
-from stacks.live_sizes import live_sizes
+from stacks.live_cluster import control_plane_zones, live_cluster
 from stacks.settings import CLUSTER, ClusterSettings
 
 
@@ -67,6 +67,8 @@ class _ClusterLayer:
             default_tags=aws.ProviderDefaultTagsArgs(tags=self._tags),
         )
         self._options = pulumi.ResourceOptions(provider=self._provider)
+        self._live = live_cluster(self._cluster, self._provider)
+        self._plane_zones = control_plane_zones(settings.network.zones, self._live.zones, f"{settings.environment}-{CLUSTER}")
 
     def ground(self) -> None:
         """Keys, network and storage: what stands before there is a cluster."""
@@ -122,7 +124,7 @@ class _ClusterLayer:
                 cluster_name=self._cluster,
                 kubernetes_version=KUBERNETES,
                 vpc_id=self._network.vpc_id,
-                subnet_ids=self._network.intra_subnet_ids,
+                subnet_ids=[self._network.intra_subnet_ids[zone] for zone in self._plane_zones],
                 public_cidrs=plane.public_cidrs,
                 private_cidrs=plane.private_cidrs,
                 private_security_groups=plane.private_security_groups,
@@ -144,7 +146,6 @@ class _ClusterLayer:
         last.
         """
         settings, account = self._settings, self._account
-        self._live = live_sizes(self._cluster, self._provider)
         joining = self._addons("joining", BEFORE_NODES, [])
         role = NodeRole(
             "nodes",
@@ -162,7 +163,7 @@ class _ClusterLayer:
                 subnet_ids=[self._network.private_subnet_ids[zone] for zone in sorted(settings.system_pool.zones)],
                 volumes_key_arn=self._keys.volumes_arn,
                 tags=self._tags,
-                live=self._live,
+                live=self._live.groups,
                 after=can_join,
             ),
             self._options,
@@ -183,7 +184,7 @@ class _ClusterLayer:
                 subnet_ids={zone: self._network.private_subnet_ids[zone] for zone in pool.zones},
                 volumes_key_arn=self._keys.volumes_arn,
                 tags=self._tags,
-                live=self._live,
+                live=self._live.groups,
                 after=after,
                 now=self._now,
             ),

@@ -1,6 +1,6 @@
 """What serves each model according to the release ledger: its releases as they were registered, and the traffic split.
 
-A live read of a plan; the other one is `stacks/live_sizes.py`. A model that the ledger does not know is left out: its contract is its only release.
+A live read of a plan; the other one is `stacks/live_cluster.py`. A model that the ledger does not know is left out: its contract is its only release.
 Without an answer of the ledger nothing may be planned, because a plan from the contract alone would undo a running
 release.
 """

@@ -147,7 +147,9 @@ class NetworkSettings(Part):
     cidr: Annotated[IPv4Network, AfterValidator(_roomy)]
     """Private address range, /16 to /20."""
     zones: Annotated[tuple[ZoneName, ...], Field(min_length=2, max_length=6), AfterValidator(_once)]
-    """Availability zones by name. EKS asks for two; three survive the loss of one with a majority left."""
+    """Availability zones by name. EKS asks for two; three survive the loss of one with a majority left. Those of the first apply stay the
+    control plane's; others may come and go, for nodes.
+    """
     nat: Nat
     endpoints: Annotated[tuple[str, ...], AfterValidator(_known_endpoints)]
     """AWS services reached without leaving the VPC. Each interface endpoint is paid per zone and hour."""

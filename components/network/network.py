@@ -52,8 +52,8 @@ class Network(pulumi.ComponentResource):
     vpc_id: pulumi.Output[str]
     private_subnet_ids: dict[str, pulumi.Output[str]]
     """By zone; nodes and pods live here."""
-    intra_subnet_ids: list[pulumi.Output[str]]
-    """The control plane's interfaces live here."""
+    intra_subnet_ids: dict[str, pulumi.Output[str]]
+    """By zone; the control plane's interfaces live here."""
     ready: list[pulumi.Resource]
     """Every part of a node's way to AWS and to the internet: there before the first node, and gone after the last."""
 
@@ -75,7 +75,7 @@ class Network(pulumi.ComponentResource):
 
         self.vpc_id = self._vpc.id
         self.private_subnet_ids = {zone: subnet.id for zone, subnet in private.items()}
-        self.intra_subnet_ids = [subnet.id for subnet in intra.values()]
+        self.intra_subnet_ids = {zone: subnet.id for zone, subnet in intra.items()}
         self.register_outputs({"vpc_id": self.vpc_id})
 
     def _tags(self, role: str) -> dict[str, str]:

@@ -193,7 +193,7 @@ CALLS: Mapping[str, Calls] = {
         {
             **_PASSED,
             **_LINKED,
-            "eks:ListClusters": "the program asks whether there is a cluster (stacks/live_sizes.py)",
+            "eks:ListClusters": "the program asks whether there is a cluster (stacks/live_cluster.py)",
             "kms:CreateGrant": "EKS encrypts with a key of ours",
             "kms:DescribeKey": "EKS encrypts with a key of ours",
         },
@@ -207,7 +207,7 @@ CALLS: Mapping[str, Calls] = {
         {
             **_PASSED,
             **_LINKED,
-            "eks:ListNodegroups": "the program asks for the live sizes (stacks/live_sizes.py)",
+            "eks:ListNodegroups": "the program asks for the live sizes (stacks/live_cluster.py)",
             "ec2:CreateTags": "EKS launches from a template of ours, which tags",
             "ec2:DeleteTags": "EKS launches from a template of ours, which tags",
             "ec2:DescribeLaunchTemplateVersions": "EKS launches from a template of ours",

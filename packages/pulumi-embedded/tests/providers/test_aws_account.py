@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_world import REGION, Watch, World, trust, urn_of
+from aws_world import REGION, ZONES, Watch, World, trust, urn_of
 
 from pulumi_embedded.engine.provider import UNKNOWN, ProviderError
 
@@ -132,6 +132,15 @@ def test_a_cluster_goes_after_its_node_groups_and_takes_its_addons_along(world: 
     group.delete()
     delete()
     assert addon.read() is None
+
+
+def test_a_control_plane_stays_in_the_zones_that_it_was_made_in(world: World) -> None:
+    subnets = world.subnets()
+    cluster = world.cluster(subnets[:2])
+    for others in (subnets, subnets[1:]):
+        with pytest.raises(ProviderError, match=f"exact set of AZs '{','.join(ZONES[:2])}' in which"):
+            cluster.update(vpcConfig={"subnetIds": others})
+    cluster.update(vpcConfig={"subnetIds": subnets[1::-1]})
 
 
 def test_a_protected_cluster_is_not_deleted_until_the_protection_is_lifted(world: World) -> None:

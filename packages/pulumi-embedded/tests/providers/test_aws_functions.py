@@ -86,6 +86,7 @@ def test_a_statement_with_a_misspelt_key_is_refused(world: World) -> None:
         document(world, {"action": ["s3:*"]})
 
 
+CLUSTER, SUBNET = "aws:eks/getCluster:getCluster", "aws:ec2/getSubnet:getSubnet"
 CLUSTERS, GROUPS, GROUP = (f"aws:eks/get{name}:get{name}" for name in ("Clusters", "NodeGroups", "NodeGroup"))
 
 
@@ -99,7 +100,18 @@ def test_a_node_groups_size_is_read_as_the_account_has_it(world: World) -> None:
     assert found["releaseVersion"] == "1.36.2-20260714"
 
 
+def test_the_zones_of_a_control_plane_are_read_as_the_account_has_them(world: World) -> None:
+    subnets = world.subnets()
+    world.cluster(subnets[:2])
+    found = ask(world, CLUSTER, name="dev")["vpcConfig"]["subnetIds"]
+    assert [ask(world, SUBNET, id=id)["availabilityZone"] for id in subnets if id in found] == list(ZONES[:2])
+    with pytest.raises(ProviderError, match="no matching EC2 Subnet found"):
+        ask(world, SUBNET, id="subnet-0")
+
+
 def test_a_cluster_or_a_group_that_is_not_there_is_not_found(world: World) -> None:
+    with pytest.raises(ProviderError, match="No cluster found for name: dev"):
+        ask(world, CLUSTER, name="dev")
     with pytest.raises(ProviderError, match="No cluster found for name: dev"):
         ask(world, GROUPS, clusterName="dev")
     world.node_group(size=0)

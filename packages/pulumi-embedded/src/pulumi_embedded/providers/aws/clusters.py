@@ -71,7 +71,7 @@ class Clusters(ObjectBackend):
 
     def before(self, facts: Facts) -> Properties:
         subnets = _subnets(self.account, facts.inputs["vpcConfig"]["subnetIds"], facts.region)
-        zones = {str(subnet.outputs.get("availabilityZone")) for subnet in subnets}
+        zones = _zones(subnets)
         if len(zones) < 2:
             raise ProviderError("InvalidParameterException: vpcConfig.subnetIds: the subnets of a cluster must be in at least two zones")
         address = self.plane.address()
@@ -87,6 +87,13 @@ class Clusters(ObjectBackend):
             raise ProviderError(
                 f"InvalidParameterException: version: EKS upgrades one minor version at a time; {before} can become "
                 f"1.{_minor(str(before)) + 1}, not {after}"
+            )
+        # EKS user guide, "View Amazon EKS networking requirements for VPC and subnets"; the words are those that EKS was seen to answer.
+        made_in, asked_for = (_zones(_subnets(self.account, each["vpcConfig"]["subnetIds"], object.region)) for each in (old, inputs))
+        if asked_for != made_in:
+            raise ProviderError(
+                f"InvalidParameterException: vpcConfig.subnetIds: Provided subnets belong to the AZs '{','.join(asked_for)}'. But they should "
+                f"belong to the exact set of AZs '{','.join(made_in)}' in which subnets were provided during cluster creation."
             )
         self._say(inputs, step)
         return dict(object.extra)
@@ -312,6 +319,10 @@ def _subnets(account: SimulatedAccount, ids: list[str], region: str) -> list[Acc
     if missing:
         raise ProviderError(f"InvalidSubnetID.NotFound: {', '.join(missing)} do not exist in {region}")
     return [subnet for subnet in found if subnet is not None]
+
+
+def _zones(subnets: Sequence[AccountObject]) -> list[str]:
+    return sorted({str(subnet.outputs.get("availabilityZone")) for subnet in subnets})
 
 
 def _minor(version: str) -> int:

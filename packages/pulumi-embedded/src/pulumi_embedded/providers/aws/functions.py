@@ -2,7 +2,8 @@
 parameters by their path.
 
 All others are refused by name: a plan that depends on live reads differs between two runs of the same commit. The size of a node group is
-such a read, and one that a plan cannot do without: an update of bounds sends the number of nodes, which an autoscaler has changed.
+such a read, and one that a plan cannot do without: an update of bounds sends the number of nodes, which an autoscaler has changed. The zones of
+a control plane are another: they stay, whatever the network becomes.
 Parameters are how one stack hands to another what a StackReference would read from its state.
 """
 
@@ -178,6 +179,22 @@ def _groups_of(args: Properties, where: Where) -> dict[str, AccountObject]:
     return {str(group.outputs["nodeGroupName"]): group for group in mine}
 
 
+def _cluster(args: Properties, where: Where) -> Properties:
+    """As much of a cluster as a plan goes by: the subnets of its control plane."""
+    found = next((each for each in _objects(_CLUSTER, where) if each.outputs["name"] == args["name"]), None)
+    if found is None:
+        raise ProviderError(f"ResourceNotFoundException: No cluster found for name: {args['name']}.")
+    network = {"subnetIds": sorted(found.inputs["vpcConfig"]["subnetIds"]), "vpcId": found.outputs["vpcConfig"].get("vpcId", "")}
+    return {**args, "arn": found.outputs["arn"], "id": args["name"], "vpcConfig": network}
+
+
+def _subnet(args: Properties, where: Where) -> Properties:
+    found = next((each for each in _objects(_SUBNET, where) if each.id == args["id"]), None)
+    if found is None:
+        raise ProviderError("no matching EC2 Subnet found")
+    return {**args, **{key: found.outputs.get(key) for key in ("arn", "availabilityZone", "availabilityZoneId", "cidrBlock", "vpcId")}}
+
+
 def _node_groups(args: Properties, where: Where) -> Properties:
     return {**args, "id": args["clusterName"], "names": sorted(_groups_of(args, where))}
 
@@ -221,9 +238,12 @@ def _parameters_by_path(args: Properties, where: Where) -> Properties:
 
 _PARAMETER = "aws:ssm/parameter:Parameter"
 _CLUSTER, _NODE_GROUP = "aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup"
+_SUBNET = "aws:ec2/subnet:Subnet"
 _POLICY_ARGS = ("statements", "version", "policyId", "sourcePolicyDocuments", "overridePolicyDocuments")
 
 FUNCTIONS: Mapping[str, _Function] = {
+    "aws:ec2/getSubnet:getSubnet": _Function(_subnet, ("id", "region")),
+    "aws:eks/getCluster:getCluster": _Function(_cluster, ("name", "region")),
     "aws:eks/getClusters:getClusters": _Function(_clusters, ("region",)),
     "aws:eks/getNodeGroup:getNodeGroup": _Function(_node_group, ("clusterName", "nodeGroupName", "region")),
     "aws:eks/getNodeGroups:getNodeGroups": _Function(_node_groups, ("clusterName", "region")),

@@ -1,0 +1,67 @@
+"""What EKS says of the cluster: the zones of its control plane, and of each node group how large it is now, and of which image. The second
+live read of a plan, beside the release ledger's (`stacks/live.py`).
+
+`components/nodes/scaling.py` says why a plan from the stack file alone would end nodes that serve. And a control plane keeps the zones that
+it was made with: EKS refuses subnets of any other set, after the plan has been half carried out (EKS user guide, "View Amazon EKS networking
+requirements for VPC and subnets"; aws/containers-roadmap#2258). Nodes may be in every zone of the network.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from components.nodes.scaling import LiveGroup
+from headway.problem import problem
+from stacks.settings_error import SettingsError
+
+_MADE_UP = re.compile(r"-[0-9a-f]{7}$")
+"""What Pulumi's autonaming adds to a logical name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveCluster:
+    """Zones of the control plane, and groups by logical name; none before there is a cluster."""
+
+    zones: frozenset[str] = frozenset()
+    groups: Mapping[str, LiveGroup] = field(default_factory=dict[str, LiveGroup])
+
+
+def live_cluster(cluster: str, provider: aws.Provider) -> LiveCluster:
+    """The cluster as it is. Of two groups, while one replaces the other, the larger."""
+    options = pulumi.InvokeOptions(provider=provider)
+    if cluster not in aws.eks.get_clusters(opts=options).names:
+        return LiveCluster()
+    subnets = aws.eks.get_cluster(name=cluster, opts=options).vpc_config.subnet_ids
+    zones = frozenset(aws.ec2.get_subnet(id=subnet, opts=options).availability_zone for subnet in sorted(subnets))
+    return LiveCluster(zones=zones, groups=_groups(cluster, options))
+
+
+def _groups(cluster: str, options: pulumi.InvokeOptions) -> Mapping[str, LiveGroup]:
+    found: dict[str, LiveGroup] = {}
+    for name in sorted(aws.eks.get_node_groups(cluster_name=cluster, opts=options).names):
+        group = aws.eks.get_node_group(cluster_name=cluster, node_group_name=name, opts=options)
+        (size,), logical = group.scaling_configs, _MADE_UP.sub("", name)
+        live = LiveGroup(desired=size.desired_size, min=size.min_size, max=size.max_size, release=group.release_version)
+        found[logical] = max(live, found.get(logical, live), key=lambda group: group.desired)
+    return found
+
+
+def control_plane_zones(zones: Sequence[str], live: frozenset[str], stack: str) -> Sequence[str]:
+    """Of the network's `zones` those whose subnets the control plane is given: all for a new one, else the ones that it has. Raises
+    SettingsError where the network no longer has one of them.
+    """
+    if gone := sorted(live - set(zones)):
+        lost = problem(
+            "zones-of-the-control-plane",
+            "network",
+            "zones",
+            value=list(zones),
+            fact=f"the control plane was made with subnets in {', '.join(sorted(live))}, and {', '.join(gone)} is not here",
+            consequence="EKS takes no other set of zones for it, and its subnet there could not be deleted",
+            remedy=f"Name {', '.join(gone)} here, and no pool's nodes there; or make another environment",
+        )
+        raise SettingsError(f"Pulumi.{stack}.yaml", [lost])
+    return [zone for zone in sorted(zones) if zone in live or not live]

@@ -1,0 +1,64 @@
+"""A plan goes by what EKS says of the cluster: in which zones its control plane may be."""
+
+import json
+import runpy
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from stacks.settings_error import SettingsError
+from tests.components.program import PROJECT, cloud_outputs, config_of
+from tests.components.recording import EKS_COMPONENT, Recording, record
+
+A, B, C = (f"us-west-2{letter}" for letter in "abc")
+
+
+def planned(zones: Sequence[str], made_in: Sequence[str]) -> Recording:
+    """`dev-cluster` with a network over `zones`; its control plane, where there is one, was made in `made_in`."""
+
+    def answer(token: str, args: dict[str, Any]) -> Mapping[str, Any]:
+        match token:
+            case "aws:eks/getClusters:getClusters":
+                return {"names": ["headway-dev"] if made_in else []}
+            case "aws:eks/getCluster:getCluster":
+                return {"vpcConfig": {"subnetIds": [f"subnet-{zone}" for zone in made_in]}}
+            case "aws:ec2/getSubnet:getSubnet":
+                return {"availabilityZone": args["id"].removeprefix("subnet-")}
+            case "aws:eks/getNodeGroups:getNodeGroups":
+                return {"names": []}
+            case _:
+                raise AssertionError(f"{token} is looked up while planning")
+
+    config = config_of("dev-cluster")
+    config["headway:network"] = json.dumps({**json.loads(config["headway:network"]), "zones": list(zones)})
+    return record(
+        lambda: runpy.run_path(str(PROJECT / "__main__.py"), run_name="__main__"),
+        stack="dev-cluster",
+        config=config,
+        outputs=cloud_outputs,
+        calls=answer,
+    )
+
+
+def zones_of_the_control_plane(found: Recording) -> list[str]:
+    ids = found.one(EKS_COMPONENT).inputs["subnetIds"]
+    zones = {f"{r.name}-id": r.inputs["availabilityZone"] for r in found.of_type("aws:ec2/subnet:Subnet")}
+    return sorted(zones[id] for id in ids)
+
+
+def test_a_new_control_plane_is_in_every_zone_of_the_network() -> None:
+    assert zones_of_the_control_plane(planned([A, B, C], [])) == [A, B, C]
+
+
+def test_a_zone_added_later_is_for_nodes_and_leaves_the_control_plane_alone() -> None:
+    found = planned([A, B, C], [A, B])
+    assert zones_of_the_control_plane(found) == [A, B], "EKS refuses subnets of any other set of zones"
+    assert C in {r.inputs["availabilityZone"] for r in found.of_type("aws:ec2/subnet:Subnet")}
+
+
+def test_a_zone_of_the_control_plane_is_not_taken_from_the_network() -> None:
+    with pytest.raises(SettingsError) as refused:
+        planned([A, B], [A, B, C])
+    (told,) = refused.value.problems
+    assert told.rule == "zones-of-the-control-plane" and C in told.fact
