@@ -24,7 +24,7 @@ from headway.contract.arithmetic.month import BilledCluster, Estimate, cluster_m
 from headway.contract.pool import Pool
 from headway.wire import ARTIFACT_BUCKET_OUTPUT, KUBECONFIG_OUTPUT, LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 from stacks import access
-from stacks.live_cluster import control_plane_zones, live_cluster
+from stacks.live_cluster import control_plane_zones, live_cluster, refuse_failed
 from stacks.settings import CLUSTER, ClusterSettings
 
 
@@ -68,7 +68,13 @@ class _ClusterLayer:
         )
         self._options = pulumi.ResourceOptions(provider=self._provider)
         self._live = live_cluster(self._cluster, self._provider)
-        self._plane_zones = control_plane_zones(settings.network.zones, self._live.zones, f"{settings.environment}-{CLUSTER}")
+        stack = f"{settings.environment}-{CLUSTER}"
+        refuse_failed(self._cluster, self._live.failed, self._group_names(), stack)
+        self._plane_zones = control_plane_zones(settings.network.zones, self._live.zones, stack)
+
+    def _group_names(self) -> frozenset[str]:
+        groups = {f"{pool.name}-{zone[-1]}" for pool in self._settings.pools for zone in pool.zones}
+        return frozenset({f"{self._settings.system_pool.name}-nodes", *groups})
 
     def ground(self) -> None:
         """Keys, network and storage: what stands before there is a cluster."""

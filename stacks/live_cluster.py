@@ -4,10 +4,14 @@ live read of a plan, beside the release ledger's (`stacks/live.py`).
 `components/nodes/scaling.py` says why a plan from the stack file alone would end nodes that serve. And a control plane keeps the zones that
 it was made with: EKS refuses subnets of any other set, after the plan has been half carried out (EKS user guide, "View Amazon EKS networking
 requirements for VPC and subnets"; aws/containers-roadmap#2258). Nodes may be in every zone of the network.
+
+The trap: of a group whose creation fails the provider has already told the id (hashicorp/terraform-provider-aws,
+`internal/service/eks/node_group.go`, resourceNodeGroupCreate). Terraform would replace it; Pulumi's next update finds no difference, and the
+bridge then answers that all is well (pulumi/pulumi-terraform-bridge, `pkg/tfbridge/provider.go`, Update).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pulumi
@@ -23,10 +27,13 @@ _MADE_UP = re.compile(r"-[0-9a-f]{7}$")
 
 @dataclass(frozen=True, kw_only=True)
 class LiveCluster:
-    """Zones of the control plane, and groups by logical name; none before there is a cluster."""
+    """Zones of the control plane, and groups by logical name; none before there is a cluster. `failed` are names of groups that never came
+    about.
+    """
 
     zones: frozenset[str] = frozenset()
     groups: Mapping[str, LiveGroup] = field(default_factory=dict[str, LiveGroup])
+    failed: Sequence[str] = ()
 
 
 def live_cluster(cluster: str, provider: aws.Provider) -> LiveCluster:
@@ -36,17 +43,39 @@ def live_cluster(cluster: str, provider: aws.Provider) -> LiveCluster:
         return LiveCluster()
     subnets = aws.eks.get_cluster(name=cluster, opts=options).vpc_config.subnet_ids
     zones = frozenset(aws.ec2.get_subnet(id=subnet, opts=options).availability_zone for subnet in sorted(subnets))
-    return LiveCluster(zones=zones, groups=_groups(cluster, options))
-
-
-def _groups(cluster: str, options: pulumi.InvokeOptions) -> Mapping[str, LiveGroup]:
     found: dict[str, LiveGroup] = {}
+    failed: list[str] = []
     for name in sorted(aws.eks.get_node_groups(cluster_name=cluster, opts=options).names):
         group = aws.eks.get_node_group(cluster_name=cluster, node_group_name=name, opts=options)
-        (size,), logical = group.scaling_configs, _MADE_UP.sub("", name)
+        if group.status == "CREATE_FAILED":
+            failed.append(name)
+        (size,), logical = group.scaling_configs, _logical(name)
         live = LiveGroup(desired=size.desired_size, min=size.min_size, max=size.max_size, release=group.release_version)
         found[logical] = max(live, found.get(logical, live), key=lambda group: group.desired)
-    return found
+    return LiveCluster(zones=zones, groups=found, failed=failed)
+
+
+def _logical(name: str) -> str:
+    return _MADE_UP.sub("", name)
+
+
+def refuse_failed(cluster: str, failed: Sequence[str], wanted: Collection[str], stack: str) -> None:
+    """Raises SettingsError for groups of these logical names whose creation failed."""
+    problems = [
+        problem(
+            "group-that-failed",
+            "pools",
+            value=name,
+            fact=f"node group {name} is CREATE_FAILED: EKS gave it up, often for want of instances, and never makes it whole",
+            consequence="Pulumi takes it for made, and its pods would wait for ever",
+            remedy=f"Run `aws eks delete-nodegroup --cluster-name {cluster} --nodegroup-name {name}`, wait until it is gone, run "
+            f"`pulumi refresh -s {stack}`, and apply again; a pool with min: 0 comes about without instances",
+        )
+        for name in failed
+        if _logical(name) in wanted
+    ]
+    if problems:
+        raise SettingsError(f"Stack {stack}", problems)
 
 
 def control_plane_zones(zones: Sequence[str], live: frozenset[str], stack: str) -> Sequence[str]:

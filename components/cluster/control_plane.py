@@ -16,7 +16,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_eks as eks
 
-from components.cluster.transform import of_cluster
+from components.cluster.transform import PRINCIPAL, of_cluster
 
 ADMINISTRATOR_POLICY = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 API_PORT = 443
@@ -139,14 +139,14 @@ class ControlPlane(pulumi.ComponentResource):
 
 
 def access_entries(administrators: Sequence[str], groups: Mapping[str, Sequence[str]]) -> dict[str, eks.AccessEntryArgs]:
-    """One entry for each principal, as EKS takes no second: its Kubernetes groups, and for an administrator the policy.
+    """One entry for each principal, as EKS takes no second: its Kubernetes groups, and for an administrator the policy. What it may do is not
+    in its name: under another one a second entry would be made before the first went.
 
     Raises RunError for two principals of one name, of which one would be lost.
     """
     found: dict[str, eks.AccessEntryArgs] = {}
     for arn in sorted({*administrators, *(member for members in groups.values() for member in members)}):
-        administers = arn in administrators
-        name = f"{'administrator' if administers else 'member'}-{_slug(arn)}"
+        name = f"{PRINCIPAL}-{_slug(arn)}"
         if name in found:
             raise pulumi.RunError(
                 f"{arn} has the name of another principal, so one of their access entries would be lost. Rename one of the two."
@@ -154,7 +154,7 @@ def access_entries(administrators: Sequence[str], groups: Mapping[str, Sequence[
         found[name] = eks.AccessEntryArgs(
             principal_arn=arn,
             kubernetes_groups=sorted(group for group, members in groups.items() if arn in members) or None,
-            access_policies={"administrator": _administration()} if administers else None,
+            access_policies={"administrator": _administration()} if arn in administrators else None,
         )
     return found
 

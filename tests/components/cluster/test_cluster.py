@@ -110,8 +110,8 @@ def test_the_component_installs_no_add_on_itself() -> None:
 
 def test_each_administrator_has_an_access_entry_named_after_itself() -> None:
     entries = control_plane().one(EKS_COMPONENT).inputs["accessEntries"]
-    assert list(entries) == ["administrator-deploy"]
-    assert entries["administrator-deploy"]["principalArn"] == "arn:aws:iam::123456789012:role/deploy"
+    assert list(entries) == ["principal-deploy"]
+    assert entries["principal-deploy"]["principalArn"] == "arn:aws:iam::123456789012:role/deploy"
 
 
 VISION, DEPLOY = "arn:aws:iam::123456789012:role/vision", "arn:aws:iam::123456789012:role/deploy"
@@ -129,14 +129,32 @@ def test_the_private_endpoint_lets_in_those_who_deploy_and_no_other_port() -> No
 
 def test_a_tenants_people_are_in_their_groups_and_administer_nothing() -> None:
     entries = control_plane(groups={"vision-releases": [VISION], "vision-ml": [VISION]}).one(EKS_COMPONENT).inputs["accessEntries"]
-    assert entries["member-vision"] == {"principalArn": VISION, "kubernetesGroups": ["vision-ml", "vision-releases"]}
+    assert entries["principal-vision"] == {"principalArn": VISION, "kubernetesGroups": ["vision-ml", "vision-releases"]}
 
 
 def test_an_administrator_who_is_in_a_group_has_one_entry() -> None:
     entries = control_plane(groups={"vision-ml": [DEPLOY]}).one(EKS_COMPONENT).inputs["accessEntries"]
-    assert list(entries) == ["administrator-deploy"], "EKS takes a principal once"
-    assert entries["administrator-deploy"]["kubernetesGroups"] == ["vision-ml"]
-    assert set(entries["administrator-deploy"]["accessPolicies"]) == {"administrator"}
+    assert list(entries) == ["principal-deploy"], "EKS takes a principal once"
+    assert entries["principal-deploy"]["kubernetesGroups"] == ["vision-ml"]
+    assert set(entries["principal-deploy"]["accessPolicies"]) == {"administrator"}
+
+
+def test_an_entry_keeps_its_name_when_its_principal_becomes_an_administrator() -> None:
+    groups = {"vision-ml": [VISION]}
+    before, after = (
+        control_plane(groups=groups, administrators=administrators).one(EKS_COMPONENT).inputs["accessEntries"]
+        for administrators in ((DEPLOY,), (DEPLOY, VISION))
+    )
+    assert before.keys() == after.keys(), "the second entry is made before the first goes, and EKS takes a principal once"
+
+
+@pytest.mark.parametrize("former", ["administrator", "member"])
+@pytest.mark.parametrize("kind", ["accessEntry:AccessEntry", "accessPolicyAssociation:AccessPolicyAssociation"])
+def test_an_entry_that_was_named_after_its_rights_is_not_made_anew(former: str, kind: str) -> None:
+    asked = pulumi.ResourceTransformArgs(True, f"aws:eks/{kind}", "plane-eks-principal-deploy", {}, pulumi.ResourceOptions())
+    changed = of_cluster(creator_is_administrator=False, zonal_shift=True)(asked)
+    named = [alias.name for alias in changed.opts.aliases or [] if isinstance(alias, pulumi.Alias)] if changed else []
+    assert f"plane-eks-{former}-deploy" in named
 
 
 def test_two_principals_of_one_name_are_refused() -> None:

@@ -1,4 +1,4 @@
-"""A plan goes by what EKS says of the cluster: in which zones its control plane may be."""
+"""A plan goes by what EKS says of the cluster: in which zones its control plane may be, and which groups never came about."""
 
 import json
 import runpy
@@ -14,8 +14,8 @@ from tests.components.recording import EKS_COMPONENT, Recording, record
 A, B, C = (f"us-west-2{letter}" for letter in "abc")
 
 
-def planned(zones: Sequence[str], made_in: Sequence[str]) -> Recording:
-    """`dev-cluster` with a network over `zones`; its control plane, where there is one, was made in `made_in`."""
+def planned(zones: Sequence[str], made_in: Sequence[str], groups: Mapping[str, str] | None = None) -> Recording:
+    """`dev-cluster` with a network over `zones`; its control plane, where there is one, was made in `made_in`; `groups` by status."""
 
     def answer(token: str, args: dict[str, Any]) -> Mapping[str, Any]:
         match token:
@@ -26,7 +26,10 @@ def planned(zones: Sequence[str], made_in: Sequence[str]) -> Recording:
             case "aws:ec2/getSubnet:getSubnet":
                 return {"availabilityZone": args["id"].removeprefix("subnet-")}
             case "aws:eks/getNodeGroups:getNodeGroups":
-                return {"names": []}
+                return {"names": sorted(groups or {})}
+            case "aws:eks/getNodeGroup:getNodeGroup":
+                size = {"desiredSize": 0, "maxSize": 2, "minSize": 0}
+                return {"scalingConfigs": [size], "releaseVersion": "1.36.2-20260714", "status": (groups or {})[args["nodeGroupName"]]}
             case _:
                 raise AssertionError(f"{token} is looked up while planning")
 
@@ -62,3 +65,14 @@ def test_a_zone_of_the_control_plane_is_not_taken_from_the_network() -> None:
         planned([A, B], [A, B, C])
     (told,) = refused.value.problems
     assert told.rule == "zones-of-the-control-plane" and C in told.fact
+
+
+def test_a_group_whose_creation_failed_is_not_taken_for_made() -> None:
+    with pytest.raises(SettingsError) as refused:
+        planned([A, B], [A, B], {"l4-a-0a1b2c3": "CREATE_FAILED", "system-nodes-0a1b2c3": "ACTIVE"})
+    (told,) = refused.value.problems
+    assert told.rule == "group-that-failed" and "--nodegroup-name l4-a-0a1b2c3" in told.remedy, "Pulumi would go on as if it were there"
+
+
+def test_a_failed_group_that_no_pool_wants_any_more_may_go() -> None:
+    assert planned([A, B], [A, B], {"h100-a-0a1b2c3": "CREATE_FAILED", "l4-a-0a1b2c3": "DEGRADED"}).of_type("aws:eks/nodeGroup:NodeGroup")

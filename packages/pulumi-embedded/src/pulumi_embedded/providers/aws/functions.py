@@ -211,6 +211,7 @@ def _node_group(args: Properties, where: Where) -> Properties:
         "arn": group.outputs["arn"],
         "releaseVersion": group.outputs["releaseVersion"],
         "scalingConfigs": [size],
+        "status": "ACTIVE",
     }
 
 
