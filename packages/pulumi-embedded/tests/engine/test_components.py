@@ -121,6 +121,26 @@ def test_a_remote_component_follows_its_alias(engine_workspace: Workspace) -> No
     assert "create" not in done and "delete" not in done
 
 
+def test_a_transform_says_what_a_child_of_a_remote_component_was_called(engine_workspace: Workspace) -> None:
+    name, transforms = "one", []
+
+    def program() -> None:
+        Cluster(name, opts=Options(transforms=transforms))
+
+    def formerly(args: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if args.type_ != "aws:iam/role:Role":
+            return None
+        aliases = Options(aliases=[pulumi.Alias(name="never-role"), pulumi.Alias(name="one-role")])
+        return pulumi.ResourceTransformResult(args.props, Options.merge(args.opts, aliases))
+
+    stack = engine_workspace.stack(program)
+    stack.up()
+    before = entry(stack, "one-role")
+    name, transforms = "two", [formerly]
+    stack.up()
+    assert entry(stack, "two-role")["id"] == before["id"]
+
+
 def test_an_unknown_component_is_named(engine_workspace: Workspace) -> None:
     class Foreign(pulumi.ComponentResource):
         def __init__(self) -> None:
