@@ -16,6 +16,7 @@ from components.labels import labels, selector
 from components.manifests import Manifest, object_
 from components.model_service import configuration, pod, routing
 from components.model_service.release import Release
+from components.model_service.scaling import FALLBACK_FAILURES
 from components.model_service.serving import Serving
 from components.model_service.workload import SKIP_AWAIT, progress_seconds
 from components.naming import physical
@@ -185,7 +186,10 @@ class BatchWorker:
                 "maxReplicaCount": self.batch.max_replicas,
                 "pollingInterval": POLL_SECONDS,
                 "cooldownPeriod": COOLDOWN_SECONDS,
-                "fallback": {"failureThreshold": 3, "replicas": 0, "behavior": "currentReplicasIfHigher"},
+                # Not zero: KEDA would then take every worker away at the first question that a queue does not answer, once nothing was active
+                # for `cooldownPeriod`. While it falls back it keeps one in any case (kedacore/keda 2.20.2, `RequestScale` in
+                # pkg/scaling/executor/scale_scaledobjects.go and `getScalerState` in pkg/scaling/scale_handler.go).
+                "fallback": {"failureThreshold": FALLBACK_FAILURES, "replicas": 1, "behavior": "currentReplicasIfHigher"},
                 "triggers": [
                     {
                         "type": "aws-sqs-queue",

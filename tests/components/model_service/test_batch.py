@@ -104,6 +104,12 @@ def test_workers_come_by_the_length_of_the_queue_and_leave_when_it_is_empty() ->
     }
 
 
+def test_workers_stay_while_nobody_can_tell_how_long_the_queue_is() -> None:
+    fallback = body(service("defects-night"), "batch-autoscaler")["spec"]["fallback"]
+    assert fallback["behavior"] == "currentReplicasIfHigher"
+    assert fallback["replicas"] == 1, "KEDA takes workers to zero at an error when this is zero"
+
+
 def test_workers_touch_their_own_queue_and_store_only() -> None:
     found = {sid: (actions, arns) for sid, actions, arns in rights("vision", [MODELS["defects"], NIGHT], SURROUNDINGS)}
     assert found["TakeMessages"][1] == ["arn:aws:sqs:us-west-2:111122223333:headway-test-batch-vision_defects-night"]

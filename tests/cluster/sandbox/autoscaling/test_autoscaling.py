@@ -19,7 +19,7 @@ from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.definitions import define
 from tests.cluster.exporter import Exporter, shown
-from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
+from tests.components.contracts import DEFECTS, SURROUNDINGS, changed, service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]  # on a fresh machine the first test waits for the programs to be built
 
@@ -46,12 +46,12 @@ class Load:
     def silence(self) -> None:
         self.exporter.text = ""
 
-    def replicas(self) -> int:
-        return self.cluster.get("Deployment", NAME, api_version="apps/v1", namespace=TENANT)["spec"]["replicas"]
+    def replicas(self, name: str = NAME) -> int:
+        return self.cluster.get("Deployment", name, api_version="apps/v1", namespace=TENANT)["spec"]["replicas"]
 
-    def falls_back(self) -> bool:
+    def falls_back(self, name: str = NAME) -> bool:
         """Whether KEDA says that it has lost a trigger and keeps what there is."""
-        conditions = self.cluster.get("ScaledObject", NAME, **SCALED_OBJECT).get("status", {}).get("conditions") or ()
+        conditions = self.cluster.get("ScaledObject", name, **SCALED_OBJECT).get("status", {}).get("conditions") or ()
         return any(each["type"] == "Fallback" and each["status"] == "True" for each in conditions)
 
     def settle(self, requests: int, replicas: int) -> None:
@@ -60,14 +60,14 @@ class Load:
         eventually(lambda: self.replicas() == replicas and not self.falls_back(), WITHIN)
 
 
-def deployment() -> dict[str, Any]:
-    labels = {"app": NAME}
+def deployment(name: str = NAME, replicas: int = 1) -> dict[str, Any]:
+    labels = {"app": name}
     pod = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "server", "image": "nothing"}]}}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": NAME, "namespace": TENANT},
-        "spec": {"selector": {"matchLabels": labels}, "template": pod},
+        "metadata": {"name": name, "namespace": TENANT},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": labels}, "template": pod},
     }
 
 
@@ -142,6 +142,15 @@ def test_without_prometheus_nothing_scales_in_and_load_counts_when_it_is_back(lo
     assert load.replicas() == 3
     monitoring.start(layout, Silent())
     load.settle(2 * PER_REPLICA, replicas=2)
+
+
+def test_workers_of_a_queue_that_cannot_be_read_stay(load: Load) -> None:
+    (body,) = (dict(m.body) for m in service("defects-night").manifests() if m.role == "batch-autoscaler")
+    body = {**body, "spec": {**body["spec"], "pollingInterval": 5}}
+    name = body["metadata"]["name"]
+    load.cluster.create(deployment(name, replicas=2), body)
+    eventually(lambda: load.falls_back(name), WITHIN)
+    assert load.replicas(name) == 2
 
 
 def test_a_second_scaler_of_a_deployment_is_refused_as_keda_refuses_it(load: Load) -> None:
