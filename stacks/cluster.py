@@ -98,6 +98,7 @@ class _ClusterLayer:
                 cidr=settings.network.cidr,
                 zones=settings.network.zones,
                 nat=settings.network.nat.value,
+                nat_zone=self._plane_zones[0],
                 endpoints=settings.network.endpoints,
                 boundary=self._boundary,
                 deployers=(*self._administrators, *access.everybody(settings.environment, account, settings.access)),

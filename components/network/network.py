@@ -26,7 +26,8 @@ ANYWHERE = "0.0.0.0/0"
 @dataclass(frozen=True, kw_only=True)
 class NetworkArgs:
     """`cluster_name` is the physical name that tags and role names carry; `logs_key_arn` encrypts the flow log;
-    `deployers` are ARNs.
+    `deployers` are ARNs. `nat_zone` has the only gateway, if there is one: it must stay, for a gateway that moves is made anew while the
+    first one has its address (pulumi/pulumi-aws#1483).
     """
 
     cluster_name: str
@@ -35,6 +36,7 @@ class NetworkArgs:
     cidr: IPv4Network
     zones: tuple[str, ...]
     nat: NatChoice
+    nat_zone: str
     endpoints: tuple[str, ...]
     deployers: tuple[str, ...]
     flow_log_days: int
@@ -163,7 +165,7 @@ class Network(pulumi.ComponentResource):
                 )
                 return dict.fromkeys(zones, gateway)
             case "single":
-                return dict.fromkeys(zones, self._create_zonal_nat("nat", public[zones[0]], opts))
+                return dict.fromkeys(zones, self._create_zonal_nat("nat", public[self._args.nat_zone], opts))
             case "per-zone":
                 return {zone: self._create_zonal_nat(f"nat-{zone[-1]}", public[zone], opts) for zone in zones}
 

@@ -75,6 +75,7 @@ def network(nat: NatChoice, endpoints: tuple[str, ...] = ("ecr.api", "s3", "sts"
             cidr=IPv4Network("10.0.0.0/16"),
             zones=ZONES[:3],
             nat=nat,
+            nat_zone=ZONES[0],
             endpoints=endpoints,
             deployers=(DEPLOYER,),
             flow_log_days=30,

@@ -60,6 +60,13 @@ def test_a_zone_added_later_is_for_nodes_and_leaves_the_control_plane_alone() ->
     assert C in {r.inputs["availabilityZone"] for r in found.of_type("aws:ec2/subnet:Subnet")}
 
 
+def test_a_zone_added_before_the_others_does_not_move_the_only_gateway() -> None:
+    found = planned([A, B, C], [B, C])
+    zones = {f"{r.name}-id": r.inputs["availabilityZone"] for r in found.of_type("aws:ec2/subnet:Subnet")}
+    (gateway,) = found.of_type("aws:ec2/natGateway:NatGateway")
+    assert zones[gateway.inputs["subnetId"]] == B, "it would be replaced, and its address is taken until the first one is gone"
+
+
 def test_a_zone_of_the_control_plane_is_not_taken_from_the_network() -> None:
     with pytest.raises(SettingsError) as refused:
         planned([A, B], [A, B, C])

@@ -143,6 +143,18 @@ def test_a_control_plane_stays_in_the_zones_that_it_was_made_in(world: World) ->
     cluster.update(vpcConfig={"subnetIds": subnets[1::-1]})
 
 
+def test_a_gateways_address_is_no_others_while_it_is_there(world: World) -> None:
+    subnets, address = world.subnets(), world.make("ec2/eip", "e", domain="vpc")
+    inputs = {"allocationId": address.outputs["allocationId"], "connectivityType": "public"}
+    first = world.make("ec2/natGateway", "first", subnetId=subnets[0], **inputs)
+    first.update(tags={"a": "b"})
+    assert first.diff(subnetId=subnets[1]).replaces == ("subnetId",)
+    with pytest.raises(ProviderError, match=r"Resource\.AlreadyAssociated"):
+        world.make("ec2/natGateway", "second", subnetId=subnets[1], **inputs)
+    first.delete()
+    world.make("ec2/natGateway", "second", subnetId=subnets[1], **inputs)
+
+
 def test_a_protected_cluster_is_not_deleted_until_the_protection_is_lifted(world: World) -> None:
     cluster = world.cluster(world.subnets(), deletionProtection=True)
     with pytest.raises(ProviderError, match="deletionProtection is true; set it to false"):
