@@ -15,6 +15,7 @@ from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform import gateway_filters, gateway_measures
 from headway.signals.buckets import latency_edges_milliseconds
+from headway.signals.definition import GATEWAY_MONITOR
 from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, GATEWAY_NAMESPACE, MESH_NAMESPACE, PRIORITY_HEADER, USER_HEADER
 
 GATEWAY = "headway"
@@ -244,7 +245,7 @@ def _monitors() -> tuple[Manifest, ...]:
         "endpoints": [{"port": "http-monitoring", "interval": "15s"}],
     }
     return (
-        _proxies("proxy-metrics", "mesh-proxies", {"action": "keep", **gateway}, f"istio_.*|envoy_{gateway_measures.STATISTICS}_.*"),
+        _proxies("proxy-metrics", GATEWAY_MONITOR, {"action": "keep", **gateway}, f"istio_.*|envoy_{gateway_measures.STATISTICS}_.*"),
         _proxies("replica-proxy-metrics", "mesh-replicas", {"action": "drop", **gateway}, "istio_.*", [own], REPLICA_PROXY_LIMITS),
         Manifest(
             role="control-plane-metrics",

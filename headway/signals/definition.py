@@ -15,6 +15,12 @@ DEFAULT_WINDOW = "1m"
 HELD = "10m:15s"
 """How long, and at which step, one looks back for what a replica carried that is there and cannot be read."""
 
+GATEWAY_MONITOR = "mesh-proxies"
+"""The PodMonitor by which the gateway's proxies are read."""
+
+GATEWAY_JOB = f"monitoring/{GATEWAY_MONITOR}"
+"""What Prometheus' operator calls that job: the monitor's namespace and name. No label of a pod can say so, for none holds a slash."""
+
 
 @unique
 class Source(StrEnum):
@@ -126,9 +132,16 @@ class Signal:
 
         A plain sum would fall by what nobody could measure, and scale in. The most, not the last: a rate fades over its window once
         samples stop. Signals without loads answer their plain query.
+
+        A proxy has no series of a service before its first request to it: while all of the gateway's proxies are read and none has one, the
+        mesh's total is zero. KEDA takes an empty answer for a failure (`ignoreNullValues`), pages, and keeps replicas that nobody asks.
         """
         if source not in self.loads:
-            return self.query(source, scope, window=window)
+            plain = self.query(source, scope, window=window)
+            if Source(source) is not Source.MESH or self.aggregation is not Aggregation.TOTAL:
+                return plain
+            told = f"count(max_over_time(istio_requests_total{{{scope.matchers(Source.MESH)}}}[{HELD.partition(':')[0]}]))"
+            return f'{plain} or 0 * (min(up{{job="{GATEWAY_JOB}"}}) == 1 unless {told})'
         load = _filled(self.loads[Source(source)], Source(source), scope, window)
         return f"sum(max_over_time(({load})[{HELD}]) and on (pod) up{{{scope.matchers(Source(source))}}} == 0 or {load})"
 

@@ -14,6 +14,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from headway.problem import UserError
+from headway.signals.definition import GATEWAY_JOB
 from headway.wire import MODEL, TENANT
 from sandbox.cloud import objectstore
 from sandbox.cluster.api import LoopbackEndpoint
@@ -107,7 +108,7 @@ def scrape(layout: Layout, found: TrafficAddresses) -> None:
     from sandbox.monitoring import servers as monitoring
 
     targets: Mapping[str, tuple[int, Mapping[str, str]]] = {
-        "traffic-mesh": (found.mesh_metrics, {"job": "mesh-proxies"}),
+        "traffic-mesh": (found.mesh_metrics, {"job": GATEWAY_JOB}),
         "traffic-node": (found.node_metrics, {"job": "kube-state-metrics"}),
         "traffic-kubelet": (found.node_metrics, {"job": "kubelet", "__metrics_path__": KUBELET_PATH, "metrics_path": KUBELET_PATH}),
         "traffic-gpu": (found.node_metrics, {"job": "dcgm-exporter", **GPU_EXPORTER, "__metrics_path__": "/gpu-metrics"}),

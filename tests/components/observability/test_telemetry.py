@@ -17,6 +17,7 @@ from components.observability.service import service_dashboard
 from components.platform import mesh
 from headway.contract import sampling
 from headway.contract.units import Duration
+from headway.signals.definition import GATEWAY_JOB
 from sandbox.traffic.mesh import listeners
 from tests.components.contracts import DEFECTS, MODELS, changed
 
@@ -262,6 +263,8 @@ def test_no_page_of_a_tenants_pod_answers_what_the_platform_asks_of_others() -> 
 
 
 def test_one_proxy_of_a_replica_fills_no_prometheus() -> None:
-    spec = {each.body["metadata"]["name"]: each.body["spec"] for each in mesh.manifests(hosts=["a.example"], certificate=None, region="r")}
+    found = [each.body for each in mesh.manifests(hosts=["a.example"], certificate=None, region="r") if each.kind == "PodMonitor"]
+    assert GATEWAY_JOB in {f"{each['metadata']['namespace']}/{each['metadata']['name']}" for each in found}
+    spec = {each["metadata"]["name"]: each["spec"] for each in found}
     assert spec["mesh-replicas"]["sampleLimit"] == 20_000
     assert "sampleLimit" not in spec["mesh-proxies"], "the gateway's grow with the tenants"

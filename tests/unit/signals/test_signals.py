@@ -10,6 +10,7 @@ from headway.contract.scaling import ScalingSignal
 from headway.contract.slo import SloSignal
 from headway.signals import SIGNALS, Aggregation, Scope, Source, UnknownSignalError, signal
 from headway.signals.buckets import FIRST_MILLISECONDS, LAST_MILLISECONDS, latency_edges_milliseconds
+from headway.signals.definition import GATEWAY_JOB
 
 SCOPE = Scope(tenant="vision", model="defects", release="r1")
 ALL = [(name, source) for name, found in SIGNALS.items() for source in found.sources]
@@ -113,8 +114,12 @@ def test_a_held_total_looks_back_at_replicas_of_its_own_scope_only(name: str, so
     assert f"up{{{SCOPE.matchers(source)}}} == 0" in held
 
 
-def test_what_no_replica_reports_cannot_be_held() -> None:
-    assert signal("request_rate").held(Source.MESH, SCOPE) == query("request_rate", Source.MESH)
+@pytest.mark.parametrize("name", ["in_flight", "request_rate"])
+def test_what_no_replica_reports_is_zero_only_while_all_who_would_report_it_are_read(name: str) -> None:
+    plain, zero = signal(name).held(Source.MESH, SCOPE).split(" or 0 * ")
+    assert plain == query(name, Source.MESH)
+    assert zero.startswith(f'(min(up{{job="{GATEWAY_JOB}"}}) == 1 unless count(')
+    assert SCOPE.matchers(Source.MESH) in zero
 
 
 @pytest.mark.parametrize("name", [each.value for each in ScalingSignal])

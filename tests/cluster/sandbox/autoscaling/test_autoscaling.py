@@ -19,7 +19,7 @@ from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.definitions import define
 from tests.cluster.exporter import Exporter, shown
-from tests.components.contracts import DEFECTS, SURROUNDINGS, changed, service
+from tests.components.contracts import DEFECTS, MODELS, SURROUNDINGS, changed, service
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]  # on a fresh machine the first test waits for the programs to be built
 
@@ -151,6 +151,25 @@ def test_workers_of_a_queue_that_cannot_be_read_stay(load: Load) -> None:
     load.cluster.create(deployment(name, replicas=2), body)
     eventually(lambda: load.falls_back(name), WITHIN)
     assert load.replicas(name) == 2
+
+
+def test_a_plain_container_that_nobody_asks_is_idle_and_not_unknown(load: Load) -> None:
+    body = scaled_object(TENANT, TrafficArm(release=RELEASE), MODELS["plain"], SURROUNDINGS)
+    body = {**body, "spec": {**body["spec"], "pollingInterval": 5, "minReplicaCount": 1}}
+    name = body["metadata"]["name"]
+
+    def states() -> set[str]:
+        return {
+            each["status"] for each in load.cluster.get("ScaledObject", name, **SCALED_OBJECT).get("status", {}).get("health", {}).values()
+        }
+
+    with shown("istio_build 1\n") as proxy:
+        load.prometheus.scrape("proxies", [proxy.target], {"job": "monitoring/mesh-proxies"})
+        eventually(lambda: load.prometheus.query("istio_build"), WITHIN)
+        load.cluster.create(deployment(name), body)
+        eventually(lambda: states() == {"Happy"} and not load.falls_back(name), WITHIN)
+    # Not read any more: nobody knows what it answers.
+    eventually(lambda: load.falls_back(name), WITHIN)
 
 
 def test_a_second_scaler_of_a_deployment_is_refused_as_keda_refuses_it(load: Load) -> None:
