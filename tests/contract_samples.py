@@ -34,6 +34,27 @@ VISION = _data((TENANTS / "vision/tenant.yaml").read_bytes(), "tenant.yaml")
 ASSIST = _data((TENANTS / "assist/tenant.yaml").read_bytes(), "tenant.yaml")
 
 AMI = {"release": "1.36.2-20260714", "driver": "580.159.03"}
+ADAPTED: dict[str, Any] = {
+    "runtime/adapters": [
+        {"name": "tone", "folder": "adapters/tone/", "rank": 16},
+        {"name": "terse", "folder": "adapters/terse/", "rank": 12},
+    ],
+    "runtime/architecture/intermediate": 14336,
+    "artifact/files": [
+        *CHAT["artifact"]["files"],
+        *(
+            {"path": f"adapters/{name}/{file}", "sha256": "ab" * 32, "size": size}
+            for name in ("tone", "terse")
+            for file, size in (("adapter_config.json", "600B"), ("adapter_model.safetensors", "80Mi"))
+        ),
+    ],
+    "health/golden": [
+        *CHAT["health"]["golden"],
+        *({**copy.deepcopy(CHAT["health"]["golden"][0]), "name": f"capital-{name}", "model": name} for name in ("tone", "terse")),
+    ],
+}
+"""What makes two adapters of the sample's language model."""
+
 L4_POOL: dict[str, Any] = {
     "name": "l4",
     "instance_types": ["g6.xlarge"],

@@ -137,7 +137,9 @@ def _vllm(model: Model, runtime: Vllm, exit_seconds: int) -> Serving:
         base=f"{LOOPBACK}:{vllm.PORT}",
         ready=("/v1/models",),
         warmup=({"name": model.name, "request": {"path": "/v1/completions", "body": body, "tokens": prompt}},),
-        golden=tuple(_golden(golden, vllm.golden_path(golden.request), {"model": model.name}) for golden in model.health.golden),
+        golden=tuple(
+            _golden(golden, vllm.golden_path(golden.request), {"model": golden.model or model.name}) for golden in model.health.golden
+        ),
         asks=Asks(path=vllm.COMPLETIONS, by_key=vllm.PATH_BY_KEY, defaults={"model": model.name}),
         progress=("vllm:generation_tokens_total", "vllm:prompt_tokens_total"),
     )

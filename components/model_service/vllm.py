@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from headway.contract.adapter import slot_rank
 from headway.contract.batching import ContinuousBatching
 from headway.contract.model import Model
 from headway.contract.optimisation import Optimisation, Quantisation, Speculation
@@ -41,6 +42,7 @@ def arguments(model: Model, runtime: Vllm, exit_seconds: int) -> Sequence[str]:
         f"--max-num-seqs={batching.max_sequences}",
         f"--max-num-batched-tokens={batching.max_batched_tokens}",
         *_optimisation(model.optimisation),
+        *_adapters(runtime),
         # Streams too say how many tokens they were: the gateway charges them to the tenant.
         "--enable-force-include-usage",
         "--disable-uvicorn-access-log",
@@ -55,6 +57,19 @@ def _optimisation(optimisation: Optimisation) -> Sequence[str]:
         f"--kv-cache-dtype={optimisation.kv_cache}",
         "--enable-prefix-caching" if optimisation.prefix_caching else "--no-enable-prefix-caching",
         *((f"--speculative-config={_json(_speculation(optimisation.speculation))}",) if optimisation.speculation else ()),
+    )
+
+
+def _adapters(runtime: Vllm) -> Sequence[str]:
+    """All of them in GPU memory from the start; none is loaded or taken away while the server runs."""
+    if not runtime.adapters:
+        return ()
+    return (
+        "--enable-lora",
+        f"--max-loras={len(runtime.adapters)}",
+        f"--max-lora-rank={slot_rank(runtime.adapters)}",
+        "--lora-modules",
+        *(f"{each.name}={WEIGHTS}/{each.folder.rstrip('/')}" for each in runtime.adapters),
     )
 
 

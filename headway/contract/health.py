@@ -120,7 +120,7 @@ class Golden(Part):
     name: Name
     """Its name in reports."""
     model: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")] | None = None
-    """Triton: which of the server's models it asks; may be left out when there is one."""
+    """Which of the server's models it asks, of Triton's or of vLLM's adapters; may be left out when there is one, and for vLLM's base."""
     request: dict[str, JsonValue] | None = None
     """The request body, in the protocol of the runtime. Either this or `file`."""
     file: Annotated[str, Field(max_length=255)] | None = None

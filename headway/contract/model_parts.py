@@ -22,7 +22,7 @@ from headway.contract.optimisation import Optimisation
 from headway.contract.part import Name, Part, Text
 from headway.contract.placement import Placement, WorkloadClass
 from headway.contract.rollout import Rollout
-from headway.contract.runtime import Runtime, Triton
+from headway.contract.runtime import Runtime, Triton, Vllm
 from headway.contract.scaling import Scaling
 from headway.contract.slo import Slo
 from headway.contract.units import Share
@@ -81,8 +81,10 @@ class ModelParts(Part):
 
     @property
     def model_names(self) -> tuple[str, ...]:
-        """Names that requests may ask for: Triton's models, or the contract's own name."""
-        return tuple(model.name for model in self.runtime.models) if isinstance(self.runtime, Triton) else (self.name,)
+        """Names that requests may ask for: Triton's models, or the contract's own name and those of its adapters."""
+        if isinstance(self.runtime, Triton):
+            return tuple(model.name for model in self.runtime.models)
+        return (self.name, *(each.name for each in self.runtime.adapters)) if isinstance(self.runtime, Vllm) else (self.name,)
 
     @property
     def gpu_memory_utilization(self) -> Share:

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from headway.contract.adapter import Adapter, adapter_violations
 from headway.contract.part import Count, CountOrNone, Part, between
 from headway.contract.secret_names import names_a_secret, secret_flags, secret_in
 from headway.contract.units import Bytes
@@ -288,6 +289,8 @@ class Architecture(Part):
     """`hidden_size`."""
     vocabulary: Annotated[Count, Field(le=10_000_000)]
     """`vocab_size`."""
+    intermediate: Annotated[Count, Field(le=1_000_000)] | None = None
+    """`intermediate_size`; needed where there are adapters."""
     sliding_window: SlidingWindow | None = None
     """Layers with a window, if there are any. Without it each layer counts with the whole context."""
     latent: Annotated[Count, Field(le=100_000)] | None = None
@@ -333,8 +336,14 @@ class Vllm(Part):
     """Element type of activations, and of the KV cache unless `optimisation.kv_cache` says otherwise."""
     architecture: Architecture
     """The transformer's shape."""
+    adapters: Annotated[tuple[Adapter, ...], Field(max_length=32)] = ()
+    """LoRA adapters, each another model by name on the same engine; all of them are in GPU memory. Dense models only."""
 
     def violations(self) -> Iterator[Problem]:
+        yield from adapter_violations(self.adapters, self.architecture.intermediate, self.architecture.latent)
+        yield from self._missing()
+
+    def _missing(self) -> Iterator[Problem]:
         """What the project's image of that version lacks; of an image of one's own nothing is known."""
         version = re.search(r"/vllm-openai:v(\d{1,4})\.(\d{1,4})\b", self.image, re.ASCII)
         if version and (int(version[1]), int(version[2])) < OLDEST_VLLM:

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headway.contract.accelerators import GPUS
+from headway.contract.adapter import slot_rank
+from headway.contract.arithmetic.adapters import reserved
 from headway.contract.arithmetic.kv_cache import KvCache
 from headway.contract.arithmetic.tensor_parallel import kept_twice
 from headway.contract.envelope import SharedGpu
@@ -150,6 +152,9 @@ def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
                 "projections of KV heads that more than one GPU keeps" if not shape.latent else "of the latent",
             )
         )
+    if runtime.adapters:
+        each = f"{len(runtime.adapters)} x rank {slot_rank(runtime.adapters)}"
+        fixed.append(Line("adapters", reserved(runtime, gpus), f"{each}, beside every projection, the embedding and the logits"))
     empty = Line("KV cache, empty block", cache.block_bytes, "the engine keeps one")
     kv = Line("KV cache, one request", a_sequence, cache.how(largest.context_tokens))
     gpu, headroom = model.envelope.gpu, model.health.warmup.memory_headroom
@@ -202,9 +207,12 @@ def fit_ram(model: Model) -> RamFit:
     workers = model.envelope.gpu.count if isinstance(model.runtime, Vllm) else 1
     largest = max(file.size for file in model.artifact.files)
     bodies = min(model.degradation.overload_at, 64) * model.envelope.largest_request.body * BYTES_IN_FLIGHT
+    adapters = model.runtime.adapters if isinstance(model.runtime, Vllm) else ()
+    copies = sum(model.artifact.size_below(each.folder) for each in adapters) * workers
     lines = (
         Line("server processes", Bytes(SERVER_RAM * workers), f"{SERVER_RAM} x {workers}"),
         Line("largest file, while loading", Bytes(largest)),
+        *([Line("adapters", Bytes(copies), f"{len(adapters)}, kept in RAM too")] if adapters else []),
         Line("shared memory", model.envelope.shared_memory),
         Line(
             "requests in flight",

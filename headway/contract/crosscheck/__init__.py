@@ -58,6 +58,7 @@ def check_model(tenant: str, model: Model) -> Iterator[Problem]:
 def _refusing(model: Model) -> Iterator[Problem]:
     yield from arithmetic_of_model.memory(model)
     yield from arithmetic_of_model.shared(model)
+    yield from arithmetic_of_model.adapters(model)
     yield from arithmetic_of_model.start(model)
 
 

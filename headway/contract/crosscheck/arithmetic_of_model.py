@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from headway.contract.accelerators import GPUS
+from headway.contract.arithmetic.adapters import dense_weights
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.startup import budget_burn, startup
 from headway.contract.arithmetic.tensor_parallel import MOST_WITHOUT_NVLINK, degree, lacks_nvlink, largest_step, shared_memory_of
 from headway.contract.model import Model
 from headway.contract.pool import Pool
+from headway.contract.runtime import Vllm
 from headway.contract.starter import PLACEHOLDER
 from headway.contract.units import Bytes
 from headway.problem import Problem, problem
@@ -56,6 +58,27 @@ def shared(model: Model) -> Iterator[Problem]:
 
 def _dev_shm(model: Model) -> str:
     return f"{model.envelope.shared_memory}" if model.envelope.shared_memory else "the container runtime's 64Mi"
+
+
+MOST_OF_DENSE = 1.25
+"""Times what a dense model of the shape holds; padding and untied heads stay far below."""
+
+
+def adapters(model: Model) -> Iterator[Problem]:
+    runtime = model.runtime
+    if not isinstance(runtime, Vllm) or not runtime.adapters:
+        return
+    weights = Bytes(sum(each.size for each in model.artifact.files if each.path.endswith(".safetensors") and "/" not in each.path))
+    dense = dense_weights(runtime.architecture)
+    if weights > dense * MOST_OF_DENSE:
+        yield problem(
+            "adapters-need-a-dense-model",
+            "runtime",
+            "adapters",
+            fact=f"the weights have {weights.brief}, and a model of this shape without experts has {dense.brief}",
+            consequence="With experts the engine reserves far more GPU memory for adapters than is counted",
+            remedy="Correct runtime.architecture; a model with experts is served without adapters",
+        )
 
 
 def links(model: Model) -> Iterator[Problem]:

@@ -27,6 +27,7 @@ _RULES: tuple[Callable[[ModelParts], Iterator[Problem]], ...] = (
     requests.golden_requests_reach_a_model,
     requests.copies_can_be_compared,
     files.artifact_holds_the_models,
+    files.artifact_holds_the_adapters,
     files.md5_is_for_models_of_triton,
     files.configuration_fits,
     requests.running_requests_can_finish,

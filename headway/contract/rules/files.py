@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 
+from headway.contract.adapter import CONFIGURATION, WEIGHTS
 from headway.contract.model_parts import ModelParts
 from headway.contract.runtime import Triton, Vllm
 from headway.problem import Problem, problem
@@ -42,6 +43,37 @@ def artifact_holds_the_models(model: ModelParts) -> Iterator[Problem]:
                     fact=f"the artifact has no {kind}",
                     consequence="vLLM would find no model and exit",
                     remedy=f"Add {kind} to artifact.files",
+                )
+
+
+def artifact_holds_the_adapters(model: ModelParts) -> Iterator[Problem]:
+    adapters = model.runtime.adapters if isinstance(model.runtime, Vllm) else ()
+    paths = {file.path for file in model.artifact.files}
+    for number, adapter in enumerate(adapters):
+        if adapter.name == model.name:
+            yield problem(
+                "adapter-is-another",
+                "runtime",
+                "adapters",
+                number,
+                "name",
+                value=adapter.name,
+                fact=f"an adapter has the model's own name, {model.name}",
+                consequence="vLLM would answer with the model, and never with the adapter",
+                remedy="Give the adapter another name",
+            )
+        for expected in (adapter.folder + CONFIGURATION, adapter.folder + WEIGHTS):
+            if expected not in paths:
+                yield problem(
+                    "artifact-holds-the-adapter",
+                    "runtime",
+                    "adapters",
+                    number,
+                    "folder",
+                    value=adapter.folder,
+                    fact=f"the artifact has no {expected}",
+                    consequence="vLLM would not find the adapter and would not start",
+                    remedy=f"Add {expected} to artifact.files, or correct the folder",
                 )
 
 

@@ -10,10 +10,10 @@ from headway.problem import Problem, problem
 
 def golden_requests_reach_a_model(model: ModelParts) -> Iterator[Problem]:
     names = model.model_names
-    triton = isinstance(model.runtime, Triton)
+    named = isinstance(model.runtime, Triton) or len(names) > 1
     for number, golden in enumerate(model.health.golden):
-        unknown = golden.model is not None and (not triton or golden.model not in names)
-        if unknown or (triton and golden.model is None and len(names) > 1):
+        unknown = golden.model is not None and (not named or golden.model not in names)
+        if unknown or (isinstance(model.runtime, Triton) and golden.model is None and len(names) > 1):
             yield problem(
                 "golden-asks-a-model",
                 "health",
@@ -23,7 +23,7 @@ def golden_requests_reach_a_model(model: ModelParts) -> Iterator[Problem]:
                 value=golden.model,
                 fact=f"golden request {golden.name} asks {'a model that is not here' if unknown else 'none of several models'}",
                 consequence="Warmup would fail and no replica would ever be ready",
-                remedy=f"Use one of {', '.join(names)}" if triton else "Leave model out: only Triton serves several",
+                remedy=f"Use one of {', '.join(names)}" if named else "Leave model out: only Triton, and vLLM with adapters, serve several",
             )
         if golden.file is not None and golden.file not in {file.path for file in model.artifact.files}:
             yield problem(
@@ -37,7 +37,7 @@ def golden_requests_reach_a_model(model: ModelParts) -> Iterator[Problem]:
                 consequence="The golden request could not be sent and no replica would ever be ready",
                 remedy="Add it to artifact.files",
             )
-    asked = {golden.model or next(iter(names)) for golden in model.health.golden} if triton else set(names)
+    asked = {golden.model or next(iter(names)) for golden in model.health.golden} if named else set(names)
     for name in names:
         if name not in asked:
             yield problem(

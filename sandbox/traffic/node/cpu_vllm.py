@@ -65,6 +65,10 @@ ARGUMENTS = (
     ),
 )
 """All of them; every other argument that a contract renders is taken as it is."""
+SLOTS = "--max-loras"
+"""The base model's requests in a step beside adapters' get no adapter on a GPU. Here they get the one in the last slot, because the kernels for
+CPUs read slot -1 (`vllm/lora/ops/torch_ops/lora_ops.py`; seen on 2026-11-28: the base answered as the adapter). So there is one slot more
+than adapters, which stays empty."""
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
     "VLLM_CPU_OMP_THREADS_BIND": "nobind",
@@ -103,13 +107,18 @@ def arguments(command: Sequence[str], python: Path | None, address: str, gpu_mem
         raise NotServedError("; ".join(reasons))
     model, *given = command[len(SERVER) :]
     replaced = {each.flag for each in ARGUMENTS if each.replaced_by}
-    weights = sum(file.stat().st_size for file in Path(model).glob("*.safetensors"))
+    weights = sum(file.stat().st_size for file in Path(model).rglob("*.safetensors"))
     return [
         *(str(python), "-m", MODULE, f"--model={model}", f"--host={address}"),
-        *(each for each in given if each.partition("=")[0] not in replaced),
+        *(_with_an_empty_slot(each) for each in given if each.partition("=")[0] not in replaced),
         f"--kv-cache-memory-bytes={cache_bytes(gpu_memory, weights)}",
         "--enforce-eager",
     ]
+
+
+def _with_an_empty_slot(argument: str) -> str:
+    flag, _, value = argument.partition("=")
+    return f"{flag}={int(value) + 1}" if flag == SLOTS else argument
 
 
 def environment(python: Path | None, address: str, prefix: str, system: str) -> dict[str, str]:

@@ -23,6 +23,7 @@ from headway.contract.part import Part
 from headway.contract.rules.files import configuration_bytes
 from headway.contract.tenant import Tenant
 from tests.components.contracts import CHAT, DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, pool_of, tenant
+from tests.contract_samples import ADAPTED
 
 MODEL_ELSEWHERE = {
     "artifact.files.size": "the fetcher checks it; a test of its own below, for it also sizes volumes",
@@ -53,6 +54,7 @@ MODEL_ELSEWHERE_BUT_RENDERED = ("rollout.classes", "rollout.split.experiment", "
 
 BASES = {
     **MODELS,
+    "chat-adapted": changed(CHAT, **{path.replace("/", "__"): value for path, value in ADAPTED.items()}),
     "defects-split": changed(
         DEFECTS,
         batch=None,

@@ -10,6 +10,7 @@ from components.model_service.triton import config_pbtxt
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
 from tests.components.contracts import CHAT, MODELS, changed
+from tests.contract_samples import ADAPTED
 
 # Triton's own schema, as far as the renderer uses it: name, type, repeated. Source: triton-inference-server/common model_config.proto.
 _SCHEMA: dict[str, dict[str, str]] = {
@@ -186,6 +187,15 @@ def test_a_head_of_eagle3_is_served_as_such_a_one() -> None:
     speculation = {"method": "eagle3", "tokens": 3, "folder": "head/"}
     command = served(changed(CHAT, artifact__files=files, optimisation__speculation=speculation)).command
     assert '--speculative-config={"method":"eagle3","model":"/models/head","num_speculative_tokens":3}' in command
+
+
+def test_each_adapter_is_a_model_by_name_that_golden_requests_ask() -> None:
+    found = served(changed(CHAT, **{path.replace("/", "__"): value for path, value in ADAPTED.items()}))
+    start = found.command.index("--enable-lora")
+    told = ("--max-loras=2", "--max-lora-rank=16", "--lora-modules", "tone=/models/adapters/tone", "terse=/models/adapters/terse")
+    assert found.command[start + 1 : start + 6] == told
+    assert [golden["body"]["model"] for golden in found.golden] == ["chat", "chat", "tone", "terse"]
+    assert not [flag for flag in served(MODELS["chat"]).command if "lora" in flag]
 
 
 def test_one_request_asks_for_no_more_answers_than_a_server_writes_at_once() -> None:

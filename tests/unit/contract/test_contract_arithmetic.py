@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.contract.accelerators import INSTANCE_TYPES
+from headway.contract.arithmetic.adapters import dense_weights, slot_bytes
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.kv_cache import KvCache
@@ -19,7 +20,7 @@ from headway.contract.explanation import Line, written
 from headway.contract.model import Model
 from headway.contract.runtime import Architecture, Vllm
 from headway.contract.units import Bytes, Duration, Money
-from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, model, pool, tenant
+from tests.contract_samples import ADAPTED, ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, model, pool, tenant
 
 MI, GI = 2**20, 2**30
 BATCH = {
@@ -157,6 +158,29 @@ def test_each_gpu_keeps_all_of_a_latent_and_of_what_projects_to_it() -> None:
 def test_gpus_of_a_replica_need_the_rings_that_vllm_was_seen_to_map(gpus: int, rings: int) -> None:
     assert shared_memory_of(gpus) == rings + GI
     assert shared_memory_of(1) == 0
+
+
+def test_a_slot_of_an_adapter_is_what_vllm_was_seen_to_reserve() -> None:
+    small = {"layers": 4, "heads": 8, "kv_heads": 2, "head_dimension": 32, "hidden": 256, "vocabulary": 2048, "intermediate": 512}
+    assert slot_bytes(Architecture.model_validate(small), 16, 1) * 2 == 1_310_720, "as vLLM 0.32 for CPUs reserved for two of rank 16"
+
+
+def test_every_adapter_takes_gpu_memory_by_the_largest_rank() -> None:
+    plain, adapted = fit(model(CHAT)), fit(model(CHAT, **ADAPTED))
+    layer = (4096 + 4096) + 2 * (4096 + 1024) + (4096 + 4096) + 2 * (4096 + 14336) + (14336 + 4096)
+    slot = 2 * 16 * (32 * layer + 2 * (4096 + 128_256))
+    assert line(adapted.lines, "adapters") == Bytes(2 * slot).brief
+    assert plain.needed == adapted.needed, "loading needs more than serving"
+    assert line(adapted.lines, "tokens each, all at once") < line(plain.lines, "tokens each, all at once")
+    assert fit_ram(model(CHAT, **ADAPTED)).needed - fit_ram(model(CHAT)).needed == 2 * (80 * MI + 600)
+
+
+def test_gpus_divide_one_half_of_an_adapter_and_keep_the_other() -> None:
+    shape = model(CHAT, **ADAPTED).runtime
+    assert isinstance(shape, Vllm)
+    whole, part = (slot_bytes(shape.architecture, 16, gpus) for gpus in (1, 4))
+    assert whole // 4 < part < whole
+    assert dense_weights(shape.architecture) == pytest.approx(16_060_556_376, rel=0.001), "the files of the sample"
 
 
 def test_a_sum_over_gpus_is_sent_twice_around_the_ring_in_each_layer() -> None:

@@ -20,7 +20,21 @@ from headway.contract.runtime import Engine
 from headway.contract.starter import model_starter, tenant_starter
 from headway.contract.tenant import Tenant
 from headway.problem import Problem, ProblemLevel
-from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, GONE, H100_POOL, L4_POOL, MIG_POOL, VISION, changed, pool
+from tests.contract_samples import (
+    ADAPTED,
+    ASSIST,
+    CHAT,
+    CUSTOM,
+    DEFECTS,
+    EMBEDDINGS,
+    GONE,
+    H100_POOL,
+    L4_POOL,
+    MIG_POOL,
+    VISION,
+    changed,
+    pool,
+)
 
 ROOT = Path(__file__).parents[3]
 POOLS = (pool(L4_POOL), pool(MIG_POOL), pool(H100_POOL))
@@ -163,6 +177,10 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ({"vision/defects": changed(DEFECTS, {"degradation/fallback": {"model": "lite", "priorities": ["normal"]}})}, "fallback-exists"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/memory": "4Gi"})}, "fits-into-gpu-memory"),
         ({"vision/defects": changed(DEFECTS, {"envelope/memory": "3Gi"})}, "fits-into-ram"),
+        (
+            {"assist/chat": changed(CHAT, {**ADAPTED, "runtime/architecture/intermediate": 8192})},
+            "adapters-need-a-dense-model",
+        ),
         (
             {"assist/chat": changed(CHAT, {"envelope/gpu/count": 2, "envelope/shared_memory": "1Gi"})},
             "gpus-of-a-replica-share-memory",

@@ -16,6 +16,7 @@ from headway.contract.pool import Pool, SystemPool
 from headway.contract.tenant import Tenant
 from headway.problem import dotted
 from tests.contract_samples import (
+    ADAPTED,
     ASSIST,
     CHAT,
     CUSTOM,
@@ -52,6 +53,7 @@ DRIFTING = changed(
         "data/log_fields": ["request.inputs", "response.outputs"],
     },
 )
+ADAPTED_CHAT = changed(CHAT, ADAPTED)
 COPIED_CHAT = changed(CHAT, {"rollout/mirror": {"share": "10%"}})
 ABSOLUTE = changed(DEFECTS, {"artifact/uri": "s3://models/vision/defects/2026.11.2/"})
 BATCH = {
@@ -259,6 +261,13 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("golden-asks-a-model", EMBEDDINGS, {"health/golden/0/model": "other"}, "health.golden[0].model"),
     ("golden-asks-a-model", EMBEDDINGS, {"health/golden/0/model": GONE}, "health.golden[0].model"),
     ("golden-asks-a-model", CHAT, {"health/golden/0/model": "chat"}, "health.golden[0].model"),
+    ("golden-asks-a-model", ADAPTED_CHAT, {"health/golden/2/model": "tine"}, "health.golden[2].model"),
+    ("every-model-is-proved", ADAPTED_CHAT, {"health/golden/2/model": "terse"}, "health.golden"),
+    ("adapter-named-once", ADAPTED_CHAT, {"runtime/adapters/1/name": "tone"}, "runtime.adapters"),
+    ("adapter-is-another", ADAPTED_CHAT, {"runtime/adapters/1/name": "chat"}, "runtime.adapters[1].name"),
+    ("adapters-have-a-size", ADAPTED_CHAT, {"runtime/architecture/intermediate": GONE}, "runtime.architecture.intermediate"),
+    ("adapters-have-a-size", ADAPTED_CHAT, {"runtime/architecture/latent": 576}, "runtime.adapters"),
+    ("artifact-holds-the-adapter", ADAPTED_CHAT, {"runtime/adapters/1/folder": "adapters/tine/"}, "runtime.adapters[1].folder"),
     ("every-model-is-proved", EMBEDDINGS, {"health/golden/1/model": "image-encoder"}, "health.golden"),
     ("copies-can-be-compared", COPIED, {"data/log_fields": ["request.inputs"]}, "data.log_fields"),
     ("copies-can-be-compared", COPIED, {"data/sample": "0%"}, "data.log_fields"),

@@ -67,6 +67,12 @@ def test_the_cache_has_what_weights_and_cuda_leave_of_the_envelope(tmp_path: Pat
     assert cpu_vllm.cache_bytes(2**30, 0) == cpu_vllm.LEAST_CACHE
 
 
+def test_one_slot_for_adapters_stays_empty_for_the_base_model_to_be_itself() -> None:
+    found = cpu_vllm.arguments([*sorter(), "--enable-lora", "--max-loras=2", "--lora-modules", "a=/models/a"], PYTHON, ADDRESS, 2**31)
+    assert "--max-loras=3" in found
+    assert found[found.index("--lora-modules") + 1] == "a=/models/a"
+
+
 @pytest.mark.parametrize(
     "argument",
     ["--tensor-parallel-size=2", "--quantization=fp8", "--kv-cache-dtype=fp8", '--speculative-config={"method":"ngram"}'],
