@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from components.access.actions import actions_of
-from components.access.duty import EKS_ROLE, WORKLOADS, Duty
+from components.access.duty import EKS_ROLE, ENVIRONMENT_TAG, WORKLOADS, Duty
 from components.access.permissions import ATTACHES, BOUND, NOT_OURS, PASSED_TO, PAST_LOCKS, PUSH
 from components.permissions import Statement
 
@@ -99,7 +99,7 @@ def people_boundary(duty: Duty, kinds: Sequence[str] = ("cluster", "platform", "
         f"arn:aws:iam::{duty.account_id}:role/{duty.cluster}-*",
         f"arn:aws:iam::{duty.account_id}:role/{EKS_ROLE}-*",
     ]
-    linked = f"arn:aws:iam::{duty.account_id}:role/aws-service-role/*"
+    linked, tag = f"arn:aws:iam::{duty.account_id}:role/aws-service-role/*", f"aws:ResourceTag/{ENVIRONMENT_TAG}"
     oidc = f"arn:aws:iam::{duty.account_id}:oidc-provider/oidc.eks.{duty.region}.amazonaws.com/*"
     return (
         Statement(
@@ -126,6 +126,14 @@ def people_boundary(duty: Duty, kinds: Sequence[str] = ("cluster", "platform", "
             conditions={"StringEquals": {"iam:PassedToService": list(PASSED_TO["cluster"])}},
         ),
         Statement(sid="OwnRolesOnly", effect="Deny", actions=_ROLE_WRITES, all_resources_but=[*roles, linked]),
+        # Its name, which `pulumi_eks` makes up, does not say which environment's it is; a role that is being made has no tag yet.
+        Statement(
+            sid="OwnControlPlaneOnly",
+            effect="Deny",
+            actions=_ROLE_WRITES,
+            resources=roles[1:],
+            conditions={"StringNotEquals": {tag: duty.environment}, "Null": {tag: "false"}},
+        ),
         Statement(
             sid="BoundedRolesOnly",
             effect="Deny",

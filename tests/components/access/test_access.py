@@ -8,7 +8,7 @@ import pytest
 
 from components.access.actions import ACTIONS, OF_LAYER, actions_of
 from components.access.boundaries import people_boundary, workloads_boundary
-from components.access.duty import WORKLOADS, Duty, Role
+from components.access.duty import EKS_ROLE, WORKLOADS, Duty, Role
 from components.access.permissions import POLICY_LIMIT, TRUST_LIMIT, documents
 from components.access.trust import people_trust
 from components.identity import Binding
@@ -41,6 +41,8 @@ DISPOSABLE = replace(CLUSTER, disposable=True)
 RUNNER, VIEWER = duty("vision", Role.RUNNER), duty("vision", Role.VIEWER)
 IRSA = replace(VISION, binding=Binding.IRSA)
 """The tenant's deployer where roles themselves say which namespace is theirs."""
+CONTROL_PLANE = f"{ROLES}{EKS_ROLE}-0a1b2c3"
+"""Of which environment only its tags say."""
 OWN_ROLE = f"{ROLES}headway-prod-vision-models"
 STATE_OF = f"arn:aws:s3:::{STATE}/prod/"
 S3 = "arn:aws:s3:::headway-prod-"
@@ -71,6 +73,11 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (CLUSTER, "ec2:DescribeVpcs", "*", {"aws:RequestedRegion": "us-west-2"}),
     (CLUSTER, "eks:CreateNodegroup", f"arn:aws:eks:us-west-2:{ACCOUNT}:cluster/headway-prod", {}),
     (CLUSTER, "iam:CreateRole", f"{ROLES}headway-prod-nodes", dict(BOUNDARY)),
+    (CLUSTER, "iam:CreateRole", CONTROL_PLANE, {**BOUNDARY, **TAKE}),
+    (CLUSTER, "iam:TagRole", CONTROL_PLANE, dict(TAKE)),
+    (CLUSTER, "iam:GetRole", CONTROL_PLANE, {}),
+    (CLUSTER, "iam:DeleteRole", CONTROL_PLANE, dict(TAG)),
+    (CLUSTER, "iam:PassRole", CONTROL_PLANE, {"iam:PassedToService": "eks.amazonaws.com"}),
     (CLUSTER, "iam:PassRole", f"{ROLES}headway-prod-nodes", {"iam:PassedToService": "eks.amazonaws.com"}),
     (
         CLUSTER,
@@ -238,6 +245,9 @@ MAY_NOT: list[tuple[str, Duty, str, str, dict[str, str | list[str]]]] = [
     ("its own policies", CLUSTER, "iam:PutRolePolicy", CLUSTER.role_arn, dict(BOUNDARY)),
     ("a role outside the environment", CLUSTER, "iam:CreateRole", f"{ROLES}admin", dict(BOUNDARY)),
     ("a role of another environment", CLUSTER, "iam:UpdateAssumeRolePolicy", f"{ROLES}headway-staging-nodes", {}),
+    ("the trust of another's control plane", CLUSTER, "iam:UpdateAssumeRolePolicy", CONTROL_PLANE, dict(OTHER)),
+    ("the end of another's control plane", CLUSTER, "iam:DeleteRole", CONTROL_PLANE, dict(OTHER)),
+    ("another's control plane by tagging it", CLUSTER, "iam:TagRole", CONTROL_PLANE, {**OTHER, **TAKE}),
     (
         "passing a role to a service of its choice",
         CLUSTER,
