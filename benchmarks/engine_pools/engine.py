@@ -1,7 +1,7 @@
 """One simulated engine: vLLM's scheduler as far as times of first tokens depend on it.
 
 Steps follow one another. A step gives each answer in progress its next token and fills the rest of its budget of tokens with prefill, in order
-of arrival and in parts (chunked prefill, on by default: vLLM, docs/configuration/optimization.md). Whole blocks of prompts and answers stay
+of arrival and in parts (chunked prefill, on by default: vLLM's page "Optimization and Tuning"). Whole blocks of prompts and answers stay
 cached until their place is needed, the least recently used first, the end of a prompt before its beginning (docs/design/prefix_caching.md).
 A request waits while its prompt has no place; an answer without place sends the newest request back to the queue, which computes it anew.
 """
