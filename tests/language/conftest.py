@@ -8,18 +8,23 @@ import pytest
 from sandbox.progress import Silent
 from sandbox.traffic.profile import LANGUAGE
 from tests.language.sorter import Sorter
-from tests.traffic.bed import running
+from tests.traffic.bed import Bed, running
 
 STARTING_SECONDS = 2400
 
 
 @pytest.fixture(scope="session")
-def sorter(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sorter]:
+def bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    """Where nothing serves yet."""
+    yield from running(tmp_path_factory.mktemp("bed"), Silent(), (LANGUAGE,))
+
+
+@pytest.fixture(scope="session")
+def sorter(bed: Bed) -> Sorter:
     """The language model of the profile, served by vLLM and reached through the gateway."""
-    for bed in running(tmp_path_factory.mktemp("bed"), Silent(), (LANGUAGE,)):
-        found = Sorter.start(bed)
-        found.await_ready(STARTING_SECONDS)
-        yield found
+    found = Sorter.start(bed)
+    found.await_ready(STARTING_SECONDS)
+    return found
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
