@@ -20,6 +20,14 @@ TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!
 """One series for each tenant's namespace."""
 
 
+_FIRST_REPLICA_LOADS = (
+    'label_replace(min_over_time(kube_deployment_status_replicas_available{deployment!~".+-batch"}[10m]) == 0,'
+    ' "scaledObject", "$1", "deployment", "(.+)")'
+)
+"""A candidate is not waited for, so KEDA asks for its load from the beginning, and nothing answers before its first replica has been read:
+a large model is on its way for half an hour. ReplicasMissing tells of it; a worker's load is its queue's."""
+
+
 def _with_model(expression: str, named: str) -> str:
     """With the label `model`, read from a label that is named after a release: `defects-r4363b2e196-...`, an
     autoscaler's with `keda-` before it. All alerts of one service then reach people as one notification, and name what
@@ -307,7 +315,8 @@ _DEPLOYMENT = (
         severity=AlertSeverity.PAGE,
         expression=_with_model(
             'label_replace(sum by (exported_namespace, scaledObject, scaler) (rate(keda_scaler_detail_errors_total[5m])), "namespace", "$1",'
-            ' "exported_namespace", "(.*)") > 0',
+            ' "exported_namespace", "(.*)") > 0'
+            f" unless on (namespace, scaledObject) {_FIRST_REPLICA_LOADS}",
             "scaledObject",
         ),
         hold="5m",

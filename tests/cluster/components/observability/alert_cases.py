@@ -308,9 +308,13 @@ CASES = (
         alert="ScalerFailing",
         sick=(
             'keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r0123456789",scaler="prometheusScaler"} 0+1x480',
+            'kube_deployment_status_replicas_available{namespace="vision",deployment="defects-r0123456789"} 1x480',
         ),
         well=(
             'keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r0123456789",scaler="prometheusScaler"} 9x480',
+            # A candidate whose first replica took a while to load, and is read since two minutes.
+            'keda_scaler_detail_errors_total{exported_namespace="vision",scaledObject="defects-r9876543210",scaler="waiting"} 0+1x111 111x368',
+            'kube_deployment_status_replicas_available{namespace="vision",deployment="defects-r9876543210"} 0x109 1x370',
         ),
         at="30m",
         labels={
