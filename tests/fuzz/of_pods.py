@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from headway.endpoint_picker.prompts import prompt_of
 from headway.environment import service_proxy
 from headway.environment.api_answer import ApiAnswer
 from headway.listening import pages
@@ -190,6 +191,16 @@ _ANSWER = {"outputs": [{"name": "y", "data": [0.5, 1]}]}
 _FOLDER = "components/model_service/scripts"
 
 PARSERS = (
+    FuzzedParser(
+        name="prompt-of-a-request",
+        rooms=("headway/endpoint_picker/prompts.py",),
+        read=prompt_of,
+        seeds=texts(
+            {"model": "m", "prompt": "a"},
+            {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}], "tools": [{"type": "function"}]},
+            {"instructions": "i", "input": [1, 2.5, None, True]},
+        ),
+    ),
     FuzzedParser(
         name="golden-answer",
         rooms=(f"{_FOLDER}/probe.py",),
