@@ -170,7 +170,9 @@ class ControlPlaneSettings(Part):
     administrators: tuple[Arn, ...]
     """IAM roles and users with cluster administration through access entries."""
     creator_is_administrator: Flag
-    """Whether whoever creates the cluster stays its administrator by an entry that EKS makes; then it may stand in no other field here."""
+    """Whether whoever creates the cluster stays its administrator by an entry that EKS makes; then it may stand in no other field here. The
+    first apply decides: the component ignores a later change (pulumi-eks, nodejs/eks/cluster/cluster.ts, ignoreChanges), and the entry stays.
+    """
     deletion_protection: Flag
     log_days: LogDays
     """Retention of the control plane's logs, audit included."""

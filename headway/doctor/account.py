@@ -143,7 +143,8 @@ def _administrator(layer: Described, caller: Caller | Unanswered, generated: Map
                     value=True,
                     fact=f"{caller.principal} would create the cluster and stay its administrator, and the file lets it in once more",
                     consequence="EKS makes an entry for the creator itself, and refuses a second one for the same principal",
-                    remedy="Set control_plane.creator_is_administrator to false: the file's entries let it in",
+                    remedy="Set control_plane.creator_is_administrator to false: the file's entries let it in. Where the cluster is there already, "
+                    "first delete the entry that EKS made, for it stays (`aws eks delete-access-entry`)",
                 )
             ],
         )

@@ -226,6 +226,7 @@ def test_a_creator_who_stays_administrator_is_only_warned() -> None:
 def test_a_creator_who_stays_administrator_is_let_in_by_nothing_else(more: dict[str, Any]) -> None:
     result = examined(WELL, layer(creator_is_administrator=True, **more))["administrator"]
     assert result.blocking and "EKS makes an entry for the creator itself" in result.problems[0].consequence
+    assert "delete-access-entry" in result.problems[0].remedy, "of a cluster that is there, the setting changes nothing"
 
 
 def test_a_role_of_a_group_is_looked_for_with_its_path() -> None:
