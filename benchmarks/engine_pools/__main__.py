@@ -1,6 +1,6 @@
 """Where prompts go in a pool of engines, and when their first tokens come: Headway's endpoint picker beside what others do, in simulation.
 
-    python -m benchmarks.engine_pools [--traces FOLDER] [--loads 0.4,0.7] [--engines 4] [--seed 1]
+    python -m benchmarks.engine_pools [--traces FOLDER] [--loads 0.4,0.7] [--engines 4] [--seed 1] [--only TEXT]
 
 FOLDER holds azure_code.csv and azure_conv.csv of AzureLLMInferenceTrace 2023 (Microsoft, CC-BY 4.0). Bursts are replayed without it too.
 """
@@ -34,12 +34,12 @@ def p99(answers: Sequence[Answered]) -> float:
 
 
 def slices(answers: Sequence[Answered]) -> Iterator[Sequence[Answered]]:
-    """All; each quarter of the time; the shorter and the longer half of the prompts: those with enough prompts."""
+    """All; and of each quarter of the time, and the shorter and the longer half of the prompts, those with enough prompts."""
     end = answers[-1].arrived
     middle = sorted(each.tokens for each in answers)[len(answers) // 2]
     quarters = ([each for each in answers if quarter <= each.arrived * QUARTERS / end < quarter + 1] for quarter in range(QUARTERS))
     found = [answers, *quarters, [each for each in answers if each.tokens < middle], [each for each in answers if each.tokens >= middle]]
-    return (each for each in found if len(each) >= FEWEST)
+    return (each for place, each in enumerate(found) if not place or len(each) >= FEWEST)
 
 
 def above(measured: Mapping[str, Sequence[Answered]]) -> list[float]:
@@ -69,11 +69,14 @@ def main() -> None:
     parser.add_argument("--loads", type=lambda text: [float(each) for each in text.split(",")], default=[0.4, 0.7])
     parser.add_argument("--engines", type=int, default=4)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", default="", help="rows whose name has this")
     chosen = parser.parse_args()
     print(f"{datetime.now(UTC):%Y-%m-%d}, {chosen.engines} engines, seed {chosen.seed}, load {os.getloadavg()[0]:.0f} before.\n")
     print(f"| prompts | {' | '.join(ROUTERS)} | {OURS} to the best; worst slice |\n|---|{'---|' * len(ROUTERS)}---|")
     every: list[float] = []
     for name, prompts in workloads(chosen.traces, chosen.loads, chosen.engines, chosen.seed):
+        if chosen.only not in name:
+            continue
         measured = {router: replay(prompts, H100, chosen.engines, made).answers for router, made in ROUTERS.items()}
         there = above(measured)
         every += there
