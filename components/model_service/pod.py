@@ -14,6 +14,7 @@ from components.model_service.probing import PROVEN, probes
 from components.model_service.release import Release
 from components.model_service.serving import METRICS, MODELS, Serving
 from components.nodes.gpu_node import NO_DEVICES, SAFE_TO_EVICT, taints, toleration, use_is_seen
+from components.platform import replica_measures
 from components.platform.artifact_cache import TOKEN_SECONDS
 from components.tenant.priority import priority_class
 from headway.contract.arithmetic.replica import FETCH_CPU, FETCH_MEMORY, RELAY_CPU, RELAY_MEMORY
@@ -98,6 +99,7 @@ def _annotations(release: Release, pool: Pool, serving: Serving, drain_seconds: 
         SAFE_TO_EVICT: "true" if model.workload_class.packing is Packing.PACK and use_is_seen(pool) else "false",
         "kubectl.kubernetes.io/default-container": SERVER,
         "proxy.istio.io/config": f'{{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"{grace_seconds(drain_seconds)}s"}}',
+        **replica_measures.annotations(),
         # A native sidecar starts before the fetching init container and ends after the server.
         "sidecar.istio.io/nativeSidecar": "true",
         # Metrics are read in plain text by the scraper, which is not part of the mesh; NetworkPolicy says from where.

@@ -1,6 +1,6 @@
 """A tenant's pods stay in the mesh: all that they send and take passes a proxy that the platform set. Pure.
 
-Two rules. What deployers write (templates of Deployments) may say four things to Istio and name none of its
+Two rules. What deployers write (templates of Deployments) may say five things to Istio and name none of its
 containers: the injector lays a container of that name over its own, and the CNI plugin takes the user to spare from
 it (pkg/kube/inject/webhook.go `reapplyOverwrittenContainers`, cni/pkg/plugin of Istio 1.31). What a pod says after
 injection may be that, and what the injector itself writes (its `injection-template.yaml`). All else of Istio's is
@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 
 from components.identity import POD_IDENTITY_AGENT
+from components.platform import replica_measures
 from components.platform.rule import AdmissionRule
 from components.versions import ISTIO_IMAGES, ISTIOD
 
@@ -35,6 +36,7 @@ _INBOUND = (
 _OUTBOUND = f"v in {json.dumps(['', POD_IDENTITY_AGENT])}"
 _SETTINGS = r"""v.matches('^\\{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"[0-9]+s"\\}$')"""
 _WRITTEN = {
+    **{key: f"v == {json.dumps(value)}" for key, value in replica_measures.annotations().items()},
     "proxy.istio.io/config": _SETTINGS,
     "sidecar.istio.io/inject": _TRUE,
     "sidecar.istio.io/nativeSidecar": _TRUE,

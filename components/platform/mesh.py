@@ -14,6 +14,7 @@ from components.addons.prometheus import NAMESPACE as MONITORING
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform import gateway_filters, gateway_measures
+from components.platform.replica_measures import DURATIONS
 from headway.signals.buckets import latency_edges_milliseconds
 from headway.signals.definition import GATEWAY_MONITOR
 from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, GATEWAY_NAMESPACE, MESH_NAMESPACE, PRIORITY_HEADER, USER_HEADER
@@ -54,7 +55,7 @@ _UNREAD_METRICS = ("GRPC_REQUEST_MESSAGES", "GRPC_RESPONSE_MESSAGES", "REQUEST_S
 
 def histogram_buckets() -> str:
     """The annotation of the gateway's proxies: of the latencies that are compared, and of tokens."""
-    return json.dumps({"istiocustom": list(latency_edges_milliseconds()), **gateway_measures.edges()}, separators=(",", ":"))
+    return json.dumps({DURATIONS: list(latency_edges_milliseconds()), **gateway_measures.edges()}, separators=(",", ":"))
 
 
 def manifests(*, hosts: Sequence[str], certificate: str | None, region: str) -> tuple[Manifest, ...]:

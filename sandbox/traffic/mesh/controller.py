@@ -148,7 +148,7 @@ class Controller:
         pods = [(pod, pod["metadata"]) for pod in snapshot.served_pods()]
         with self._telemetry_lock:
             for pod, metadata in pods:
-                self._telemetry.introduce(metadata["namespace"], workload(pod), metadata["name"])
+                self._telemetry.introduce(metadata["namespace"], workload(pod), metadata["name"], metadata.get("annotations") or {})
             self._telemetry.forget({(metadata["namespace"], metadata["name"]) for _, metadata in pods})
 
     def _prune(self) -> None:

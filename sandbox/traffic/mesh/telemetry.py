@@ -10,11 +10,13 @@ the measured services share.
 import json
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from components.addons.istio import BUCKETS_ANNOTATION
+from components.platform.replica_measures import DURATIONS
 from headway.signals.buckets import latency_edges_milliseconds
 from headway.wire import CLASS_TAG
 from sandbox.traffic.mesh.snapshot import SUFFIX
@@ -24,6 +26,8 @@ DURATION = "istio_request_duration_milliseconds"
 SHADOW = re.compile(r"-shadow(:\d+)?$")
 """How Envoy ends the host of a copy."""
 _NO_FLAGS = "-"
+_UNTOLD = (0.5, 1, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 30_000, 60_000, 300_000, 600_000, 1_800_000, 3_600_000)
+"""Milliseconds: the edges of a proxy that nobody told any (source/common/stats/histogram_impl.cc of Envoy, `defaultBuckets`)."""
 _ROTATE_BYTES = 64 * 2**20
 
 SeriesLabels = tuple[tuple[str, str], ...]
@@ -64,8 +68,18 @@ def of_replica(namespace: str, workload: str, pod: str) -> dict[str, str]:
     }
 
 
+def told_edges(annotations: Mapping[str, str]) -> tuple[float, ...]:
+    """What a pod's annotation tells its proxy; Envoy's own edges where it says nothing, or nothing that Istio's agent can read (which goes
+    on without: pkg/bootstrap/config.go, `getStatsOptions`)."""
+    try:
+        return tuple(json.loads(annotations.get(BUCKETS_ANNOTATION, "")).get(DURATIONS) or _UNTOLD)
+    except (ValueError, AttributeError, TypeError):
+        return _UNTOLD
+
+
 @dataclass
 class _Histogram:
+    edges: tuple[float, ...]
     buckets: list[int]
     total: int = 0
     sum: float = 0.0
@@ -73,9 +87,11 @@ class _Histogram:
 
 @dataclass
 class Telemetry:
-    """Counters and latency histograms of everything that was logged."""
+    """Counters and latency histograms of everything that was logged: by the gateway's edges at callers, and at a replica by those that its
+    pod told its proxy."""
 
-    edges: tuple[int, ...] = field(default_factory=latency_edges_milliseconds)
+    _edges: dict[tuple[str, str], tuple[float, ...]] = field(default_factory=dict[tuple[str, str], tuple[float, ...]])
+    """By namespace and pod."""
     _requests: dict[SeriesLabels, int] = field(default_factory=dict[SeriesLabels, int])
     _durations: dict[SeriesLabels, _Histogram] = field(default_factory=dict[SeriesLabels, _Histogram])
 
@@ -89,12 +105,13 @@ class Telemetry:
         self._requests[key] = self._requests.get(key, 0) + 1
         histogram = self._histogram(key)
         milliseconds = float(line["duration"] or 0)
-        histogram.buckets[bisect_left(self.edges, milliseconds)] += 1
+        histogram.buckets[bisect_left(histogram.edges, milliseconds)] += 1
         histogram.total += 1
         histogram.sum += milliseconds
 
-    def introduce(self, namespace: str, workload: str, pod: str) -> None:
-        """Let the series of a replica begin at zero."""
+    def introduce(self, namespace: str, workload: str, pod: str, annotations: Mapping[str, str]) -> None:
+        """Let the series of a replica begin at zero, with the edges that its annotations say."""
+        self._edges.setdefault((namespace, pod), told_edges(annotations))
         common = {"reporter": "destination", CLASS_TAG: "", "request_protocol": "http", "grpc_response_status": ""}
         answered = {"mirrored": "false", "response_code": "200", "response_flags": _NO_FLAGS}
         key = tuple(sorted((common | of_replica(namespace, workload, pod) | answered).items()))
@@ -102,13 +119,18 @@ class Telemetry:
         self._histogram(key)
 
     def _histogram(self, key: SeriesLabels) -> _Histogram:
-        return self._durations.setdefault(key, _Histogram([0] * (len(self.edges) + 1)))
+        if key not in self._durations:
+            replica = _replica(key)
+            edges = latency_edges_milliseconds() if replica is None else self._edges.get(replica, _UNTOLD)
+            self._durations[key] = _Histogram(edges, [0] * (len(edges) + 1))
+        return self._durations[key]
 
     def forget(self, pods: Collection[tuple[str, str]]) -> None:
         """Drop the series of replicas that are not among (namespace, pod): their proxies are gone."""
         for store in (self._requests, self._durations):
             for key in [key for key in store if _replica(key) not in {None, *pods}]:
                 del store[key]
+        self._edges = {place: edges for place, edges in self._edges.items() if place in pods}
 
     def exposition(self) -> Iterator[str]:
         """Prometheus' text format, in order."""
@@ -118,7 +140,9 @@ class Telemetry:
         yield f"# TYPE {DURATION} histogram\n"
         for key, histogram in sorted(self._durations.items()):
             text, below = _text(key), 0
-            for edge, count in zip((*map(str, self.edges), "+Inf"), histogram.buckets, strict=True):
+            for edge, count in zip(
+                (*(f"{edge:g}" if edge < 1 else str(edge) for edge in histogram.edges), "+Inf"), histogram.buckets, strict=True
+            ):
                 below += count
                 yield f'{DURATION}_bucket{{{text},le="{edge}"}} {below}\n'
             yield f"{DURATION}_sum{{{text}}} {histogram.sum:.12g}\n"

@@ -1,5 +1,6 @@
 """Pods of model servers: containers, probes, resources. Expected values are written by hand."""
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from headway.contract.answer_schema import SCHEMA_KEYWORDS, TYPES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY, replica_cpu, replica_memory
 from headway.contract.inference_request import TENSOR_TYPES
 from headway.contract.units import Bytes, MilliCpu
+from headway.signals.buckets import latency_edges_milliseconds
 from tests.components.contracts import DEFECTS, MODELS, SURROUNDINGS, bodies, changed, pool_of, service
 from tests.components.model_service.test_servers import served
 
@@ -37,6 +39,13 @@ def test_every_container_is_by_digest_bounded_and_without_privilege(name: str) -
             "readOnlyRootFilesystem": True,
             "runAsNonRoot": True,
         }
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_a_replicas_proxy_counts_by_the_edges_that_releases_are_judged_by(name: str) -> None:
+    """Istio's agent reads them of the pod alone (pkg/bootstrap/config.go)."""
+    told = bodies(service(name), "Deployment")[0]["spec"]["template"]["metadata"]["annotations"]["sidecar.istio.io/statsHistogramBuckets"]
+    assert json.loads(told)["istiocustom"] == list(latency_edges_milliseconds())
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

@@ -1,8 +1,13 @@
 """Envoy's access log as Istio's metrics, and the tokens of the sandbox's issuers."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
+from components.addons.istio import BUCKETS_ANNOTATION
+from components.platform.replica_measures import annotations
 from sandbox.traffic.mesh.telemetry import Telemetry
 from sandbox.traffic.mesh.tokens import TokenIssuers
 
@@ -49,15 +54,30 @@ def test_a_request_that_no_replica_answered_is_counted_at_its_caller() -> None:
     assert found.endswith(" 1")
 
 
+def bucketed(said: Mapping[str, str], *milliseconds: int) -> dict[str, int]:
+    """The cumulative buckets of a replica whose pod has these annotations."""
+    telemetry = Telemetry()
+    telemetry.introduce("vision", "defects-r1", "p", said)
+    for each in milliseconds:
+        telemetry.take(line(duration=each))
+    lines = [each for each in "".join(telemetry.exposition()).splitlines() if "_bucket{" in each and 'response_code="200"' in each]
+    return {each.split('le="')[1].split('"')[0]: int(each.rsplit(" ", 1)[1]) for each in lines if 'request_class=""' in each}
+
+
 def test_buckets_are_cumulative_and_hold_their_upper_edge() -> None:
-    text = told(line(duration=5), line(duration=6), line(duration=10**7))
-    buckets = {each.split('le="')[1].split('"')[0]: int(each.rsplit(" ", 1)[1]) for each in text.splitlines() if "_bucket{" in each}
+    buckets = bucketed(annotations(), 5, 6, 10**7)
     assert (buckets["5"], buckets["6"], buckets["120000"], buckets["+Inf"]) == (1, 2, 2, 3)
+
+
+@pytest.mark.parametrize("said", [{}, {BUCKETS_ANNOTATION: "not JSON"}, {BUCKETS_ANNOTATION: "[1]"}, {BUCKETS_ANNOTATION: '{"istio":[7]}'}])
+def test_a_replica_whose_pod_tells_no_edges_counts_by_envoys_own(said: dict[str, str]) -> None:
+    buckets = bucketed(said, 70)
+    assert (len(buckets), buckets["0.5"], buckets["50"], buckets["100"], buckets["3600000"]) == (20, 0, 0, 1, 1)
 
 
 def test_a_replicas_series_begin_at_zero_and_end_with_it() -> None:
     telemetry = Telemetry()
-    telemetry.introduce("vision", "defects-r1", "p")
+    telemetry.introduce("vision", "defects-r1", "p", annotations())
     assert 'pod="p"' in "".join(telemetry.exposition())
     telemetry.forget(set())
     assert "".join(telemetry.exposition()).count("\n") == 2
