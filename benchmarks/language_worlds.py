@@ -13,21 +13,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from components.model_service.objectives import INTER_TOKEN_EDGES_S, TTFT_EDGES_S
+from components.platform.replica_measures import FIRST_EDGES_MS, NEXT_EDGES_US
 from headway.release.worlds.scenarios import CANARY
 from headway.release.worlds.world import ARMS, FINE_EDGES, Floats
 
 HISTORY_MINUTES = 15
-LATENCY, FIRST, EACH, FINE_FIRST, FINE_EACH = "latency", "ttft", "time_per_token", "ttft, fine", "time_per_token, fine"
-QUARTERS = tuple(0.002 * 1.25**step for step in range(48))
-"""Seconds, each a quarter above the one before, up to 72 s; what vLLM shows by `--custom-histogram-buckets`."""
+LATENCY, FIRST, EACH, FINE_FIRST, FINE_EACH = "latency", "ttft", "time_per_token", "first_token", "next_token"
 EDGES: Mapping[str, tuple[float, ...]] = {
     LATENCY: FINE_EDGES,
     FIRST: TTFT_EDGES_S,
     EACH: INTER_TOKEN_EDGES_S,
-    FINE_FIRST: QUARTERS,
-    FINE_EACH: QUARTERS[:32],
+    FINE_FIRST: tuple(edge / 1_000 for edge in FIRST_EDGES_MS),
+    FINE_EACH: tuple(edge / 1_000_000 for edge in NEXT_EDGES_US),
 }
-"""By histogram: milliseconds of the whole answer at the proxy, by class; seconds at the server, of all requests together."""
+"""By histogram: milliseconds of the whole answer at the proxy, by class; seconds at the server, of all requests together; the same at the
+proxy, by class, as it measures them of streams."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,8 @@ class LanguageWorld:
     prompts: tuple[float, float] = (60.0, 1500.0)
     """Tokens, by class: short and long."""
     long_share: float = 0.3
+    cached: float = 0.5
+    """Share of prompts' tokens that a warm prefix cache has."""
     answer: float = 150.0
     """Tokens."""
     answer_spread: float = 0.7
@@ -66,6 +68,8 @@ class LanguageMinute:
     first: dict[str, Floats]
     each: dict[str, Floats]
     answer: dict[str, Floats]
+    cold: dict[str, Floats]
+    """How much more of its prompts an arm must compute than one with a warm cache."""
     patience: float
 
 
@@ -89,6 +93,8 @@ class LanguageShown:
     errors: Mapping[str, Floats]
     tokens: Mapping[str, Floats]
     """Of answers, by arm: (rollouts)."""
+    computed: Mapping[str, Floats]
+    """Share of prompts' tokens that the cache had not, by arm: (rollouts); not-a-number where there were none."""
 
 
 @dataclass
@@ -132,7 +138,7 @@ class LanguageService:
             return {arm: np.exp(self._common + each) for arm, each in own.items()}
 
         ones = {arm: np.ones(self.rollouts) for arm in ARMS}
-        return LanguageMinute(number, weight, levels(), levels(), ones, self.world.patience)
+        return LanguageMinute(number, weight, levels(), levels(), dict(ones), dict(ones), self.world.patience)
 
     def _shown(self, minute: LanguageMinute, weight: Floats, baseline: Floats, mirror: Floats) -> LanguageShown:
         shares = {"stable": 1 - weight - baseline, "baseline": baseline, "canary": weight, "mirrored": mirror * (1 - weight - baseline)}
@@ -140,16 +146,18 @@ class LanguageService:
         buckets: dict[str, dict[str, Floats]] = {}
         errors, tokens = dict[str, Floats](), dict[str, Floats]()
         for arm, share in shares.items():
-            buckets[arm] = {LATENCY: np.zeros((self.rollouts, 2, len(EDGES[LATENCY]) + 1))}
-            servers = {name: np.zeros((self.rollouts, len(EDGES[name]) + 1)) for name in EDGES if name != LATENCY}
+            buckets[arm] = {name: np.zeros((self.rollouts, 2, len(edges) + 1)) for name, edges in EDGES.items()}
             errors[arm], tokens[arm] = np.zeros((self.rollouts, 2)), np.zeros(self.rollouts)
             for kind, part in enumerate((1 - self.world.long_share, self.world.long_share)):
                 requests = self._rng.poisson(np.maximum((self.rate * 60 * part + again[:, kind]) * share, 0.0))
-                self._answer(minute, arm, kind, requests, (buckets[arm][LATENCY], servers), errors[arm], tokens[arm])
-            # Servers do not know classes: theirs are shown as if of the first.
-            for name, counts in servers.items():
-                buckets[arm][name] = np.stack([counts, np.zeros_like(counts)], axis=1)
-        return LanguageShown(buckets, errors, tokens)
+                self._answer(minute, arm, kind, requests, buckets[arm], errors[arm], tokens[arm])
+        return LanguageShown(buckets, errors, tokens, {arm: self._computed(minute, arm, buckets[arm]) for arm in shares})
+
+    def _computed(self, minute: LanguageMinute, arm: str, buckets: Mapping[str, Floats]) -> Floats:
+        """Prompts differ by as much as their mean, so the share varies with their number."""
+        requests = buckets[FINE_FIRST].sum(axis=(1, 2))
+        noise = self._rng.standard_normal(self.rollouts) / np.sqrt(np.maximum(requests, 1.0))
+        return np.where(requests > 0, np.clip((1 - self.world.cached) * minute.cold[arm] * (1 + noise), 0.0, 1.0), np.nan)
 
     def _answer(
         self,
@@ -157,14 +165,13 @@ class LanguageService:
         arm: str,
         kind: int,
         requests: NDArray[np.int64],
-        into: tuple[Floats, Mapping[str, Floats]],
+        into: Mapping[str, Floats],
         errors: Floats,
         tokens: Floats,
     ) -> None:
         world, rng, total = self.world, self._rng, int(requests.sum())
         if not total:
             return
-        whole, servers = into
         which = np.repeat(np.arange(self.rollouts), requests)
         usual = world.first + world.prefill * world.prompts[kind]
         first = usual * minute.first[arm][which] * np.exp(world.first_spread * rng.standard_normal(total))
@@ -172,11 +179,13 @@ class LanguageService:
         each = world.each * minute.each[arm][which] * np.exp(world.each_spread * rng.standard_normal(total))
         seconds = first + each * (length - 1)
         late = seconds > minute.patience
-        whole[:, kind] += _counted(which, np.minimum(seconds, minute.patience) * 1000, EDGES[LATENCY], self.rollouts)
-        for name in (FIRST, FINE_FIRST):
-            servers[name][:] += _counted(which, first, EDGES[name], self.rollouts)
-        for name in (EACH, FINE_EACH):
-            servers[name][:] += _counted(which[~late], each[~late], EDGES[name], self.rollouts)  # an aborted request counts nowhere
+        into[LATENCY][:, kind] += _counted(which, np.minimum(seconds, minute.patience) * 1000, EDGES[LATENCY], self.rollouts)
+        # A server does not know classes: its times are shown as if of the first. One that is aborted counts nowhere there, and at the proxy
+        # with the tokens that it had.
+        into[FIRST][:, 0] += _counted(which, first, EDGES[FIRST], self.rollouts)
+        into[EACH][:, 0] += _counted(which[~late], each[~late], EDGES[EACH], self.rollouts)
+        into[FINE_FIRST][:, kind] += _counted(which, np.minimum(first, minute.patience), EDGES[FINE_FIRST], self.rollouts)
+        into[FINE_EACH][:, kind] += _counted(which[length >= 2], each[length >= 2], EDGES[FINE_EACH], self.rollouts)
         failed = late | (rng.random(total) < world.error_rate)
         errors[:, kind] += np.bincount(which[failed], minlength=self.rollouts)
         tokens += np.bincount(which, weights=length, minlength=self.rollouts)
@@ -213,7 +222,8 @@ def _cold(arms: tuple[str, ...]) -> Change:
 
     def change(minute: LanguageMinute) -> None:
         for arm in arms:
-            minute.first[arm] = minute.first[arm] * (1 + np.exp(-minute.minute / 15))
+            minute.cold[arm] = minute.cold[arm] * (1 + np.exp(-minute.minute / 15))
+            minute.first[arm] = minute.first[arm] * minute.cold[arm]
 
     return change
 

@@ -82,6 +82,10 @@ USER_HEADER = "x-user-id"
 
 CLASS_TAG = "request_class"
 """The mesh's counters carry the request's class under this name."""
+STREAM_TIMES = "headway_replica"
+"""How the names begin of what replicas' proxies measure of streams of tokens; for Prometheus after `envoy_`."""
+FIRST_TOKEN, NEXT_TOKEN = "first_token_milliseconds", "next_token_microseconds"
+"""From the request to the first token; on the average from each token to the next."""
 
 # Audiences of tokens --------------------------------------------------------------------------------------------------------------
 

@@ -17,12 +17,13 @@ from components.model_service import sampling, triton
 from components.model_service.release import Release
 from components.model_service.workload import arm_name, arm_selector
 from components.naming import physical
+from components.platform import replica_measures
 from components.platform.boundaries import MOST_RETRIES, RETRIABLE_HEADERS
-from components.platform.gateway_filters import PRIORITY
+from components.platform.gateway_filters import LUA, PRIORITY
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
 from headway.contract.model import Model
-from headway.contract.runtime import Triton
+from headway.contract.runtime import Triton, Vllm
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.wire import (
     ARTIFACT_CACHE_NAMESPACE,
@@ -228,7 +229,7 @@ def replica_limit(tenant: str, arm: TrafficArm, release: Release, *, artifact_ca
 
 def guard(tenant: str, model: Model) -> dict[str, Any]:
     """What no other object of the mesh can say: the largest body, who is told to come back later when a replica is
-    full, and which requests the model has not seen.
+    full, and which requests the model has not seen; and of language models, what a proxy measures of their tokens.
 
     An overflow answers 503; for the priorities that the contract rejects, and for what was sent here instead of to
     another model, it becomes 429. Both say when to come back. A server that takes no connection answers 503 with a
@@ -259,6 +260,12 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
         patches.append(
             {"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": sampled}}
         )
+    measured: dict[str, Any] = {}
+    if isinstance(model.runtime, Vllm):
+        classes = bool(model.rollout.classes)
+        timed = {**_lua(replica_measures.script(classes=classes)), "name": replica_measures.STATE}
+        patches.append({"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": timed}})
+        measured = {"access_log": replica_measures.access_log(classes=classes)}
     patches.append(
         {
             "applyTo": "NETWORK_FILTER",
@@ -269,6 +276,7 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
                     "typed_config": {
                         "@type": f"type.googleapis.com/{_MANAGER_TYPE}",
                         "local_reply_config": {"mappers": [*_full(model), _UNREACHED]},
+                        **measured,
                     }
                 },
             },
@@ -297,13 +305,11 @@ def _classifier(model: Model) -> dict[str, Any]:
         f'  handle:headers():replace("{CLASS_HEADER}", {choice})\n'
         "end\n"
     )
-    return {
-        "name": "envoy.filters.http.lua",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua",
-            "default_source_code": {"inline_string": code},
-        },
-    }
+    return _lua(code)
+
+
+def _lua(code: str) -> dict[str, Any]:
+    return {"name": "envoy.filters.http.lua", "typed_config": {"@type": LUA, "default_source_code": {"inline_string": code}}}
 
 
 _MANAGER = "envoy.filters.network.http_connection_manager"

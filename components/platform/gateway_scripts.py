@@ -6,7 +6,7 @@ worker keeps one Lua state for a script, so what a script remembers it has to re
 """
 
 from headway.contract.assignment import BUCKETS
-from headway.wire import DEGRADE_HEADER, DEGRADED_HEADER, EXPERIMENT_HEADER, PRIORITY_HEADER
+from headway.wire import DEGRADE_HEADER, DEGRADED_HEADER, EXPERIMENT_HEADER, FIRST_TOKEN, PRIORITY_HEADER
 
 TENANT_STATE = "headway.tenant"
 """Namespace of dynamic metadata: `name`, `model`, and `requests` and `tokens` as the limiter takes a limit; `counted`
@@ -16,7 +16,7 @@ TOKENS_STATE = "headway.tokens"
 """Namespace of dynamic metadata: `spent`, the tokens of a request and its answer; `estimate`, those of a prompt that
 nobody has counted; `began`, and of a stream `FIRST` and `BETWEEN`, in milliseconds.
 """
-FIRST, BETWEEN = "first_token_milliseconds", "token_milliseconds"
+FIRST, BETWEEN = FIRST_TOKEN, "token_milliseconds"
 """From the request to the first token; on the average from each token to the next."""
 EXPERIMENT_STATE = "headway.experiment"
 """Namespace of dynamic metadata: `experiment`, `arm`, `bucket`."""
@@ -67,11 +67,11 @@ it, a thousandfold.
 BYTES_OF_A_TOKEN = 4
 """Of a prompt that nobody has counted: what English text has, of which most requests are more than that."""
 
-TOKENS = f"""
-local kinds = {{completion_tokens = "generated", output_tokens = "generated", input_tokens = "prompt", prompt_tokens = "prompt"}}
+USAGE = """
+local kinds = {completion_tokens = "generated", output_tokens = "generated", input_tokens = "prompt", prompt_tokens = "prompt"}
 
 local function choice_in(text, choice)
-  for index in text:gmatch('"choices":%s*%[{{?"?%l*"?:?%s*(%d*)') do choice = index end
+  for index in text:gmatch('"choices":%s*%[{?"?%l*"?:?%s*(%d*)') do choice = index end
   return choice
 end
 
@@ -80,7 +80,7 @@ local function usage(text, said, choice)
   for start, name, number, after in text:gmatch('()"(%l+_tokens)":%s*(%d+)()') do
     if kinds[name] then
       choice = choice_in(text:sub(past or 1, start), choice)
-      if choice == "" then said[kinds[name]] = {{}} end
+      if choice == "" then said[kinds[name]] = {} end
       said[kinds[name]][choice] = tonumber(number)
       past, open = after, after > #text and start
     end
@@ -94,6 +94,13 @@ local function sum(numbers)
   return found
 end
 
+local function speaks(text)
+  return text:find('"choices":%s*%[{') or text:find('"delta":', 1, true)
+end
+"""
+"""How many tokens an answer has, by what it says of itself; and whether a piece of a stream holds a choice, or a part of one."""
+
+TOKENS = f"""{USAGE}
 local function events(text)
   local _, found = text:gsub("data: {{", "")
   return found
@@ -125,7 +132,7 @@ function envoy_on_response(handle)
       local unsaid = streamed and since or 0
       local spent = sum(said.generated) + unsaid + math.max(sum(said.prompt), unsaid > 0 and estimate or 0)
       if spent > 0 then handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "spent", spent) end
-      if streamed and not first and (text:find('"choices":%s*%[{{') or text:find('"delta":', 1, true)) then
+      if streamed and not first and speaks(text) then
         first = handle:timestamp()
         handle:streamInfo():dynamicMetadata():set("{TOKENS_STATE}", "{FIRST}", first - began)
       end

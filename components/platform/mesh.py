@@ -17,7 +17,16 @@ from components.platform import gateway_filters, gateway_measures
 from components.platform.replica_measures import DURATIONS
 from headway.signals.buckets import latency_edges_milliseconds
 from headway.signals.definition import GATEWAY_MONITOR
-from headway.wire import CLASS_HEADER, DEGRADE_HEADER, EXPERIMENT_HEADER, GATEWAY_NAMESPACE, MESH_NAMESPACE, PRIORITY_HEADER, USER_HEADER
+from headway.wire import (
+    CLASS_HEADER,
+    DEGRADE_HEADER,
+    EXPERIMENT_HEADER,
+    GATEWAY_NAMESPACE,
+    MESH_NAMESPACE,
+    PRIORITY_HEADER,
+    STREAM_TIMES,
+    USER_HEADER,
+)
 
 GATEWAY = "headway"
 TRACED_PERCENT = 10
@@ -240,6 +249,9 @@ def _monitors() -> tuple[Manifest, ...]:
     # Whoever is in a pod may end its proxy and answer in its place, or make requests of any kind: of the Services of others nobody but the
     # gateway is believed.
     own = {"action": "keepequal", "sourceLabels": ["destination_service_namespace"], "targetLabel": "namespace"}
+    # Times of tokens name no Service: they are of the pod that shows them.
+    times = f"envoy_{STREAM_TIMES}_.*"
+    of_pod = {"sourceLabels": ["__name__", "namespace"], "regex": f"{times};(.*)", "targetLabel": "destination_service_namespace"}
     istiod = {
         "selector": {"matchLabels": {"istio": "pilot"}},
         "namespaceSelector": {"matchNames": [MESH_NAMESPACE]},
@@ -247,7 +259,14 @@ def _monitors() -> tuple[Manifest, ...]:
     }
     return (
         _proxies("proxy-metrics", GATEWAY_MONITOR, {"action": "keep", **gateway}, f"istio_.*|envoy_{gateway_measures.STATISTICS}_.*"),
-        _proxies("replica-proxy-metrics", "mesh-replicas", {"action": "drop", **gateway}, "istio_.*", [own], REPLICA_PROXY_LIMITS),
+        _proxies(
+            "replica-proxy-metrics",
+            "mesh-replicas",
+            {"action": "drop", **gateway},
+            f"istio_.*|{times}",
+            [of_pod, own],
+            REPLICA_PROXY_LIMITS,
+        ),
         Manifest(
             role="control-plane-metrics",
             body=object_(

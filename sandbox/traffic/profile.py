@@ -32,11 +32,10 @@ BUCKET = "sandbox-models"
 STABLE = "stable"
 TOLERANCES: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("classifier", "better"): {"latency": "50%", "latency_unacceptable": "100%"},
-    ("sorter", "better"): {"latency": "200%", "latency_unacceptable": "400%"},
 }
 """By model and release: a better, slower model says in its own contract how much slower it may be. Copies are
 measured a bucket (a quarter) slower than what they copy, on one machine of two cores, and a tolerance is passed well
-inside it or not in time. The better sorter's answers have three times the tokens, and whole answers are what is compared."""
+inside it or not in time."""
 
 
 @dataclass(frozen=True)

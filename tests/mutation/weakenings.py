@@ -167,7 +167,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("digests that are longer than a tag", "c.image.matches('@sha256:[0-9a-f]{64}$') || ", "c.image.contains(':') || "),
     ),
     "Forge series of others' Services or nodes": (
-        opened("a replica's proxy is believed of everybody", '"istio_.*", [own]', '"istio_.*", []'),
+        opened("a replica's proxy is believed of everybody", "[of_pod, own],", "[of_pod],"),
         opened("a proxy says whose it is", '"targetLabel": "namespace"', '"targetLabel": "destination_service_namespace"'),
     ),
     "Stop node health by large pods": (

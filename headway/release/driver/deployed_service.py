@@ -7,7 +7,7 @@ they are read from the live route, which names them all.
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -186,7 +186,8 @@ class DeployedService:
             arms = self._arms(rollout)
         except OutOfReachError as failure:
             return unanswered(self.service, TickWindow(start, end), f"the API server does not answer ({failure})")
-        return self.evidence.read(self.service, arms, TickWindow(start, end))
+        judged = replace(self.service, edges=(rollout.learned or {}).get("edges") or {})
+        return self.evidence.read(judged, arms, TickWindow(start, end))
 
     def drained(self, rollout: RolloutState) -> DrainResult:
         """Requests to the new version between two scrapes since the first look; copies, and what reached no replica,

@@ -1,6 +1,8 @@
 """From what each of the mesh's counters rose by to counts by arm, class and bucket. Pure.
 
-Copies and users' requests share every label but one, and requests that never reached a replica are counted elsewhere.
+Copies and users' requests share every label but one, and requests that never reached a replica are counted elsewhere. Where enough answers
+are streams of tokens, versions are compared by what their tokens take, and not by how long whole answers do, which depends on how much they
+say.
 """
 
 import math
@@ -20,6 +22,10 @@ Risen = Sequence[tuple[Mapping[str, str], Floats]]
 _SERVER_ERRORS = "5"
 _TOLD_APART = ("canary", "mirrored")
 """Parts whose pods are kept one by one."""
+LATENCY = "latency"
+STREAMED_SHARE = 0.2
+"""Of the stable version's answers, that must have a time of tokens before versions are compared by it: whatever else it answers, the same
+engine does, at the same time."""
 _NOT_THE_SERVERS = ("", "0", "1")
 """gRPC statuses that are no failure: none, OK, cancelled by the client."""
 
@@ -33,8 +39,8 @@ class _Arm:
     errors: Floats
     buckets: dict[str, Floats]
     """By histogram: (classes, buckets, ticks)"""
-    replicas: Mapping[str, Floats] = field(default_factory=dict[str, Floats])
-    """Latency by pod: (classes, buckets, ticks). Of the new version only, whose harm more than one of them must show."""
+    replicas: Mapping[str, Mapping[str, Floats]] = field(default_factory=dict[str, Mapping[str, Floats]])
+    """The same by pod. Of the new version only, whose harm more than one of them must show."""
 
 
 @dataclass(frozen=True)
@@ -75,13 +81,24 @@ class Counted:
         return by_part
 
 
-def mesh_counts(service: JudgedService, arms: ArmNames, requests: Risen, durations: Risen, lost: Risen) -> Counted:
-    """`requests` and `durations` as the replicas' proxies counted them, `lost` as the callers' did. Raises UnreadableError for histograms
-    that cannot be compared."""
+@dataclass(frozen=True)
+class _Histogram:
+    """One histogram of all parts: (classes, buckets, ticks)."""
+
+    edges: tuple[float, ...]
+    by_part: Mapping[str, Floats]
+    by_pod: Mapping[str, Mapping[str, Floats]]
+    """By part and pod."""
+
+
+def mesh_counts(
+    service: JudgedService, arms: ArmNames, requests: Risen, durations: Risen, lost: Risen, streams: Mapping[str, Risen] | None = None
+) -> Counted:
+    """`requests`, `durations` and, by histogram, `streams` as the replicas' proxies counted them, `lost` as the callers' did. Raises
+    UnreadableError for histograms that cannot be compared."""
     parts = {"stable": arms.stable, "baseline": arms.baseline, "canary": arms.canary, "mirrored": arms.canary}
     names = {part: name for part, name in parts.items() if name}
     ticks = next((len(risen) for _, risen in (*requests, *durations, *lost)), 1)
-    edges = _edges(service, durations)
     places = {name: place for place, name in enumerate(service.classes)}
     classes = max(len(places), 1)
     unclassified = np.zeros(ticks)
@@ -90,12 +107,6 @@ def mesh_counts(service: JudgedService, arms: ArmNames, requests: Risen, duratio
         return places.get(labels.get(queries.CLASS, "")) if places else 0
 
     counted = {part: (np.zeros((classes, ticks)), np.zeros((classes, ticks))) for part in names}
-
-    def nothing() -> list[dict[float, Floats]]:
-        return [{edge: np.zeros(ticks) for edge in (*edges, math.inf)} for _ in range(classes)]
-
-    cumulative = {part: nothing() for part in names}
-    by_pod: dict[str, dict[str, list[dict[float, Floats]]]] = {part: {} for part in names}
     for labels, risen in requests:
         part, place = _part(names, labels), place_of(labels)
         if part == "stable" and place is None:
@@ -112,27 +123,65 @@ def mesh_counts(service: JudgedService, arms: ArmNames, requests: Risen, duratio
             # It never got an answer, so the replica's proxy may not have counted it.
             counted[part][0][place] += risen
             counted[part][1][place] += risen
-    for labels, risen in durations:
-        part, place = _part(names, labels), place_of(labels)
-        if part is not None and place is not None:
-            cumulative[part][place][float(labels["le"])] += risen
-            if part in _TOLD_APART and labels.get(queries.POD):
-                by_pod[part].setdefault(labels[queries.POD], nothing())[place][float(labels["le"])] += risen
 
-    def latency(of: Sequence[Mapping[float, Floats]]) -> Floats:
-        return np.stack([per_bucket(of_class, edges) for of_class in of])
+    def histogram(name: str, series: Risen, unit: float) -> _Histogram | None:
+        """From cumulative counts; `unit`: what makes its edges those of the gate. None where nobody shows any."""
+        edges = _edges(service, name, series, unit)
+        cumulative: dict[tuple[str, str], list[dict[float, Floats]]] = {}
+        for labels, risen in series:
+            part, place = _part(names, labels), place_of(labels)
+            if part is None or place is None:
+                continue
+            pods = [labels[queries.POD]] if part in _TOLD_APART and labels.get(queries.POD) else []
+            for pod in ("", *pods):
+                of = cumulative.setdefault((part, pod), [dict.fromkeys((*edges, math.inf), np.zeros(ticks)) for _ in range(classes)])
+                edge = float(labels["le"]) * unit
+                of[place][edge] = of[place].get(edge, np.zeros(ticks)) + risen
+        if not edges:
+            return None
+        found = {key: np.stack([per_bucket(of_class, edges) for of_class in of]) for key, of in sorted(cumulative.items())}
+        nothing = np.zeros((classes, len(edges) + 1, ticks))
+        by_pod: dict[str, dict[str, Floats]] = {part: {} for part in names}
+        for (part, pod), counts in found.items():
+            if pod:
+                by_pod[part][pod] = counts
+        return _Histogram(edges, {part: found.get((part, ""), nothing) for part in names}, by_pod)
 
-    by_part = {
-        part: _Arm(
-            *counted[part],
-            {"latency": latency(cumulative[part])} if edges else {},
-            {pod: latency(of) for pod, of in sorted(by_pod[part].items())},
-        )
-        for part in names
-    }
+    shown = {LATENCY: histogram(LATENCY, durations, 1.0)}
+    for name, series in (streams or {}).items():
+        shown[name] = histogram(name, _of_arms(names, series), queries.STREAMS[name][1])
+    known = {name: found for name, found in shown.items() if found is not None}
+    judged = {name: known[name] for name in _judged(service, known, counted.get("stable")) if name in known}
+
+    def of_replicas(part: str) -> dict[str, Mapping[str, Floats]]:
+        pods = sorted({pod for each in judged.values() for pod in each.by_pod[part]})
+        nothing = {name: np.zeros((classes, len(each.edges) + 1, ticks)) for name, each in judged.items()}
+        return {pod: {name: each.by_pod[part].get(pod, nothing[name]) for name, each in judged.items()} for pod in pods}
+
+    by_part = {part: _Arm(*counted[part], {name: each.by_part[part] for name, each in judged.items()}, of_replicas(part)) for part in names}
     told = any(queries.MIRRORED in labels for labels, _ in requests)
-    absent = set() if edges else {queries.DURATIONS}
-    return Counted({"latency": edges} if edges else {}, by_part, names, unclassified, told, absent)
+    absent = set() if judged else {queries.DURATIONS}
+    return Counted({name: each.edges for name, each in judged.items()}, by_part, names, unclassified, told, absent)
+
+
+def _judged(service: JudgedService, known: Mapping[str, _Histogram], stable: tuple[Floats, Floats] | None) -> tuple[str, ...]:
+    """The histograms that versions are compared by: those that the release began with, which it needs all; else times of tokens where enough
+    of the stable version's answers have them, and whole answers where not."""
+    if service.edges:
+        return tuple(sorted(service.edges)) if set(service.edges) <= set(known) else ()
+    answered = float(stable[0].sum()) if stable else 0.0
+    often = [name for name in queries.STREAMS if name in known and known[name].by_part["stable"].sum() >= STREAMED_SHARE * answered > 0]
+    return tuple(often) if queries.FIRST in often else (LATENCY,)
+
+
+def _of_arms(names: Mapping[str, str], series: Risen) -> Risen:
+    """The same with the workload among the labels, which the proxy of a pod does not tell of itself."""
+    arms = {name: queries.compiled_pods_of(name) for name in names.values()}
+    found = (
+        (next((arm for arm, pods in arms.items() if pods.fullmatch(labels.get(queries.POD, ""))), None), labels, risen)
+        for labels, risen in series
+    )
+    return [({**labels, queries.WORKLOAD: arm}, risen) for arm, labels, risen in found if arm is not None]
 
 
 def _part(names: Mapping[str, str], labels: Mapping[str, str]) -> str | None:
@@ -148,31 +197,33 @@ def _failed(labels: Mapping[str, str]) -> bool:
     return code.startswith(_SERVER_ERRORS) or status not in _NOT_THE_SERVERS
 
 
-def _edges(service: JudgedService, durations: Risen) -> tuple[float, ...]:
+def _edges(service: JudgedService, name: str, series: Risen, unit: float) -> tuple[float, ...]:
     """Edges that every class of every pod of every arm shows; empty where nobody shows any. Raises UnreadableError where they differ."""
     sets: dict[tuple[str, ...], set[float]] = {}
-    for labels, _ in durations:
+    for labels, _ in series:
         try:
-            edge = float(labels["le"])
+            edge = float(labels["le"]) * unit
         except (KeyError, ValueError):
-            raise UnreadableError(f"{queries.DURATIONS} has no number in le: {dict(labels)}") from None
-        whose = tuple(labels.get(name, "") for name in (queries.WORKLOAD, queries.POD, "instance"))
+            raise UnreadableError(f"{labels.get('__name__', name)} has no number in le: {dict(labels)}") from None
+        whose = tuple(labels.get(label, "") for label in (queries.WORKLOAD, queries.POD, "instance"))
         sets.setdefault(whose, set()).add(edge)
-    wanted = {*map(float, service.edges.get("latency", ()))}
+    wanted = {*map(float, service.edges.get(name, ()))}
     shapes = sorted(
         {tuple(sorted(found - {math.inf})) for found in sets.values()} | ({tuple(sorted(wanted))} if wanted and sets else set())
     )
     if len(shapes) > 1:
         differing = sorted(set(shapes[0]) ^ set(shapes[-1]))
         where = ", ".join(f"{edge:g}" for edge in differing[:5])
-        raise UnreadableError(f"arms have histograms with different edges (at {where} ms, for instance): they cannot be compared")
+        of = "ms" if name == LATENCY else "s"
+        raise UnreadableError(f"arms have histograms with different edges (at {where} {of}, for instance): they cannot be compared")
     return shapes[0] if shapes else ()
 
 
-def _of_replicas(replicas: Mapping[str, Floats], place: int) -> dict[str, Any]:
+def _of_replicas(replicas: Mapping[str, Mapping[str, Floats]], place: int) -> dict[str, Any]:
     """Buckets of one tick by pod that answered in it, as `Raw` has them; nothing where nobody names pods."""
-    answered = {pod: counts[..., place] for pod, counts in replicas.items() if counts[..., place].any()}
-    return {"replicas": {pod: {"latency": [_plain(row) for row in rows]} for pod, rows in answered.items()}} if answered else {}
+    answered = {pod: of for pod, of in replicas.items() if any(counts[..., place].any() for counts in of.values())}
+    shown = {pod: {name: [_plain(row[:, place]) for row in counts] for name, counts in sorted(of.items())} for pod, of in answered.items()}
+    return {"replicas": shown} if shown else {}
 
 
 def _plain(values: Floats) -> list[float | int]:

@@ -29,7 +29,7 @@ def history_of(evidence: PrometheusEvidence, service: JudgedService, arm: str, s
         pods, whole = evidence.by_pod(replace(service, edges=edges), arm, ends)
         edges = edges or whole["edges"]
         chunks.append((first, pods, whole))
-    if "latency" not in edges:
+    if not edges:
         raise UserError(
             f"No request of {service.tenant}/{arm} was counted between the two times.",
             "There is no history to rehearse on.",
@@ -44,8 +44,11 @@ def history_of(evidence: PrometheusEvidence, service: JudgedService, arm: str, s
             "Let the gateway label requests first, or rehearse a contract without rollout.classes.",
         )
     names = sorted({name for _, pods, _ in chunks for name in pods})
-    classes, buckets = len(service.classes) or 1, len(edges["latency"]) + 1
-    counts = {name: (np.zeros((ticks, classes, buckets)), np.zeros((ticks, classes))) for name in names}
+    classes = len(service.classes) or 1
+    shapes = {histogram: (ticks, classes, len(ends) + 1) for histogram, ends in edges.items()}
+    pods_counted = {
+        name: PodHistory({each: np.zeros(shape) for each, shape in shapes.items()}, np.zeros((ticks, classes))) for name in names
+    }
     answered = np.zeros(ticks, dtype=bool)
     for first, pods, whole in chunks:
         length = len(whole["up"])
@@ -53,12 +56,13 @@ def history_of(evidence: PrometheusEvidence, service: JudgedService, arm: str, s
         for name, readings in pods.items():
             for place, reading in enumerate(readings):
                 if reading["buckets"]:
-                    counts[name][0][first + place] = np.asarray(reading["buckets"]["latency"])
-                    counts[name][1][first + place] = np.asarray(reading["errors"])
+                    for histogram, buckets in pods_counted[name].buckets.items():
+                        buckets[first + place] = np.asarray(reading["buckets"][histogram])
+                    pods_counted[name].errors[first + place] = np.asarray(reading["errors"])
     return History(
         edges=edges,
         classes=service.classes or ("all",),
-        pods={name: PodHistory({"latency": of_buckets}, of_errors) for name, (of_buckets, of_errors) in counts.items()},
+        pods=pods_counted,
         answered=answered,
         tick_seconds=tick_seconds,
     )

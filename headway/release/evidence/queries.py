@@ -10,12 +10,21 @@ with `-shadow`, before a port; the label `mirrored` says so.
 
 import functools
 import re
+from collections.abc import Mapping
 
-from headway.wire import CLASS_TAG
+from headway.wire import CLASS_TAG, FIRST_TOKEN, NEXT_TOKEN, STREAM_TIMES
 
 REQUESTS = "istio_requests_total"
 DURATIONS = "istio_request_duration_milliseconds_bucket"
 """Cumulative over `le`, in milliseconds; edges: headway.signals.buckets."""
+
+FIRST, NEXT = "first_token", "next_token"
+STREAMS: Mapping[str, tuple[str, float]] = {
+    FIRST: (f"envoy_{STREAM_TIMES}_{FIRST_TOKEN}_bucket", 1e-3),
+    NEXT: (f"envoy_{STREAM_TIMES}_{NEXT_TOKEN}_bucket", 1e-6),
+}
+"""Of streams of tokens, by the gate's histogram: the metric, cumulative over `le`, of the pod that the scrape found it at, and seconds in one
+of its units."""
 
 REPORTER = "reporter"
 AT_REPLICA, AT_CALLER = "destination", "source"

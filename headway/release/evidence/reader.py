@@ -8,15 +8,15 @@ back before a series counts as new-born.
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from headway.contract.xids import FATAL as FATAL_XIDS
 from headway.problem import Problem, ProblemLevel
-from headway.release.evidence import queries, tokens
-from headway.release.evidence.counted import Counted, mesh_counts
+from headway.release.evidence import prefix_cache, queries, tokens
+from headway.release.evidence.counted import Counted, Risen, mesh_counts
 from headway.release.evidence.drained import NOT_YET, DrainMeasurement, EarlierScrapes, newest, requests_since, waiting
 from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
 from headway.release.evidence.reading import ArmNames, JudgedService, RawReading, TickWindow, unanswered
@@ -152,11 +152,13 @@ class PrometheusEvidence:
                 durations = asking.rises(queries.at_replica(queries.DURATIONS, service.tenant, arms.present))
                 up = self._up(asking, service, arms, [labels for labels, _ in requests])["control"]
                 pods = sorted({labels.get(queries.POD, "") for labels, _ in requests})
-                whole = mesh_counts(service, arms, requests, durations, [])
+                streams = _streams(asking, service, arms.present)
+                whole = mesh_counts(service, arms, requests, durations, [], streams)
                 readings: dict[str, list[RawReading]] = {}
                 for pod in pods:
                     mine = [[one for one in series if one[0].get(queries.POD, "") == pod] for series in (requests, durations)]
-                    counted = mesh_counts(service, arms, *mine, [])
+                    spoken = {name: [one for one in series if one[0].get(queries.POD, "") == pod] for name, series in streams.items()}
+                    counted = mesh_counts(replace(service, edges=whole.edges), arms, *mine, [], spoken)
                     readings[pod] = [counted.arms(place, {})["stable"] for place in range(len(ends) - 1)]
                 return readings, {"edges": dict(whole.edges), "up": up, "classes": list(service.classes) or ["all"]}
             except (UnansweredError, UnreadableError) as error:
@@ -200,12 +202,14 @@ class PrometheusEvidence:
         requests = asking.rises(queries.at_replica(queries.REQUESTS, namespace, present))
         durations = asking.rises(queries.at_replica(queries.DURATIONS, namespace, present))
         lost = asking.rises(queries.unreached(namespace, present))
-        counted = mesh_counts(service, arms, requests, durations, lost)
+        counted = mesh_counts(service, arms, requests, durations, lost, _streams(asking, service, present))
         up = self._up(asking, service, arms, [labels for labels, _ in requests])
         absent: set[str] = set()
         alone, engine = self._of_servers(asking, service, arms, counted, absent)
         spoken = asking.rises(tokens.selector(namespace, present)) if engine.startswith(tokens.ENGINE) else []
         canary = self._health(asking, service, arms, absent, len(windows))
+        said = [tokens.of_tick(arms, spoken, requests, counted, place) for place in range(len(windows))]
+        shown = [prefix_cache.compared(counted.arms(place, alone[place]), said[place]) for place in range(len(windows))]
         return [
             {
                 "window": [window.start, window.end],
@@ -213,10 +217,11 @@ class PrometheusEvidence:
                 "reason": "",
                 "classes": list(service.classes) or ["all"],
                 "edges": {name: list(ends) for name, ends in sorted(counted.edges.items())},
-                "arms": counted.arms(place, alone[place]),
+                "arms": shown[place][0],
                 "up": {"canary": up["canary"][place], "control": up["control"][place]},
                 **canary[place],
-                **({"tokens": said} if (said := tokens.of_tick(arms, spoken, requests, counted, place)) else {}),
+                **({"tokens": said[place]} if said[place] else {}),
+                **({"cached": shown[place][1]} if shown[place][1] else {}),
                 "absent": sorted(absent | counted.absent),
                 "queries": asking.asked,
                 "endpoints": [endpoint],
@@ -335,6 +340,12 @@ class PrometheusEvidence:
             if shares:
                 return shares
         return shares
+
+
+def _streams(asking: _Asking, service: JudgedService, arms: tuple[str, ...]) -> dict[str, Risen]:
+    """By histogram, what the arms' proxies counted of streams of tokens; not asked for where a release is judged by other ones."""
+    wanted = [name for name in queries.STREAMS if name in service.edges or not service.edges]
+    return {name: asking.rises(queries.of_pods(queries.STREAMS[name][0], service.tenant, arms)) for name in wanted}
 
 
 def _pod(labels: Mapping[str, str]) -> str:

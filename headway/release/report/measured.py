@@ -16,6 +16,7 @@ from headway.release.messages import reach
 from headway.release.report.token_figures import TokenSums
 from headway.release.report.units import share_in_words, time_in_words
 
+_OF = {"first_token": " to the first token", "next_token": " for a further token"}
 _MILLISECOND = 1e-3
 """Edges of the mesh's histogram of durations are in milliseconds, all others in seconds (`evidence/reading.py`)."""
 _TAIL, _ROUGH_TAIL = 0.99, 0.90
@@ -316,7 +317,7 @@ def _latency(figures: ReleaseFigures, name: str, edges: Sequence[float], old: Ar
     assert new is not None  # noqa: S101  there are requests
     yield MeasuredSignal(
         name="latency" if len(figures.edges) == 1 else f"latency.{name}",
-        figure=f"p{tail * 100:.0f}",
+        figure=f"p{tail * 100:.0f}{_OF.get(name, '')}",
         unit="seconds",
         new=new,
         stable=usual,

@@ -23,6 +23,8 @@ from headway.release.report.token_figures import TokenSums
 
 _SIGNALS: Mapping[str, str] = {
     "latency": "This signal compares how many requests are slower than each edge of the histogram with the control at the same time.",
+    "latency.first_token": "This signal compares the time from a request to the first token of its answer with the control, of streams.",
+    "latency.next_token": "This signal compares how long each further token of a stream took, on its average, with the control.",
     "errors": "This signal compares failed requests with the control, and with a floor below which errors do not matter.",
     "correctness": "This signal counts golden answers that differ from the expected ones.",
     "mirrored": "This signal counts answers to copies that differ from what users got for the same requests.",

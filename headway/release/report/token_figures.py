@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from headway.release.evidence.prefix_cache import alike
 from headway.release.evidence.tokens import SHAPE
 from headway.release.report.units import share_in_words, time_in_words
 
@@ -75,7 +76,22 @@ def rows(new: TokenSums, stable: TokenSums) -> Iterator[tuple[str, str, str]]:
 
 
 def remark(new: TokenSums, stable: TokenSums) -> str:
-    """That answers have another length, and what this does to a whole answer's time and cost; empty where they have not."""
+    """What sets the versions apart beside their speed: the length of answers, and what this does to a whole answer's time and cost; and how
+    warm their prefix caches are. Empty where nothing does."""
+    return " ".join(filter(None, (_of_length(new, stable), _of_caches(new, stable))))
+
+
+def _of_caches(new: TokenSums, stable: TokenSums) -> str:
+    ours, theirs = new.ratio("cached", "looked_up"), stable.ratio("cached", "looked_up")
+    if ours is None or theirs is None or alike(1 - ours, 1 - theirs):
+        return ""
+    return (
+        f"The new version's prefix cache had {shown(ours, 'share')} of the prompts' tokens and the stable version's {shown(theirs, 'share')}; "
+        "in minutes in which they are so far apart first tokens are not compared."
+    )
+
+
+def _of_length(new: TokenSums, stable: TokenSums) -> str:
     ours, theirs = new.answer, stable.answer
     if not ours or not theirs or abs(ours / theirs - 1) < _NOTABLE:
         return ""

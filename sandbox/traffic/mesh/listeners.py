@@ -5,9 +5,11 @@ Every listener logs one line a request, from which `telemetry.py` counts what Is
 has no line at its caller; it shows at the sidecar of its destination, its host ending in `-shadow`.
 """
 
+import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from components.platform import replica_measures
 from headway.wire import COLLECTOR, MESH_NAMESPACE, MODEL, MONITORING_NAMESPACE, SAMPLES_PROVIDER
 from sandbox.traffic.mesh import patches, security
 from sandbox.traffic.mesh.clusters import address
@@ -118,7 +120,23 @@ def sidecar(snapshot: MeshSnapshot, pod: MeshObject, port: int, ip: str, cluster
     manager["access_log"] += _samples(snapshot, pod, ports)
     found = applied(snapshot, namespace, labels)
     made = patches.patched(manager, patches.INBOUND, port, found)
+    made["access_log"] = [each for log in made["access_log"] if (each := _of_pod(log, metadata)) is not None]
     return _listener(name, (ip, port + INBOUND_OFFSET), made, patches.before_manager(patches.INBOUND, port, found))
+
+
+def _of_pod(log: EnvoyMessage, metadata: MeshObject) -> EnvoyMessage | None:
+    """A logger of a pod's proxy. One Envoy stands for all proxies, so what it counts for a pod is told by it, as the scrape tells it of the
+    pod's own page. None where that page would not show it, or with other edges: a pod's annotations decide both."""
+    if log["name"] != "envoy.access_loggers.stats":
+        return log
+    told = metadata.get("annotations") or {}
+    if any(told.get(key) != value for key, value in replica_measures.annotations().items()):
+        return None
+    of_pod = [{"name": key, "value_format": metadata[own]} for key, own in (("namespace", "namespace"), ("pod", "name"))]
+    kept = copy.deepcopy(log)
+    for each in kept["typed_config"]["histograms"]:
+        each["stat"]["tags"] += of_pod
+    return kept
 
 
 def _samples(snapshot: MeshSnapshot, pod: MeshObject, ports: ListenerPorts) -> Iterator[EnvoyMessage]:

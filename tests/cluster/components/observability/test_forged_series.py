@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from components.platform import mesh
+from headway.release.evidence import queries
 from headway.signals.catalogue import signal
 from headway.signals.definition import Scope, Source
 from headway.wire import GATEWAY_NAMESPACE
@@ -44,7 +45,12 @@ HOSTILE = {
     "a page without end": f"# HELP own {'x' * 2**26}\nown 1\n",
 }
 UNTYPED = "own_answers_total 4\n"
-PROXYS = f"istio_requests_total{{{OTHERS}}} 7\nistio_requests_total{{{OWN}}} 9\n"
+TIMES = queries.STREAMS[queries.FIRST][0]
+PROXYS = f"""\
+istio_requests_total{{{OTHERS}}} 7
+istio_requests_total{{{OWN}}} 9
+{TIMES}{{namespace="assist",destination_service_namespace="assist",le="1"}} 3
+"""
 
 
 def relabelled(endpoint: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -127,6 +133,11 @@ def test_a_replicas_proxy_is_believed_of_its_own_service(ask: Any) -> None:
         "vision",
         GATEWAY_NAMESPACE,
     }
+
+
+def test_times_of_tokens_are_of_the_pod_whose_page_they_are_on(ask: Any) -> None:
+    found = [each for each in ask(TIMES) if each["namespace"] != GATEWAY_NAMESPACE]
+    assert [(each["namespace"], each["destination_service_namespace"]) for each in found] == [("vision", "vision")]
 
 
 @pytest.mark.parametrize("name", ["DCGM_FI_DEV_XID_ERRORS", "kube_node_status_condition", "ALERTS"])

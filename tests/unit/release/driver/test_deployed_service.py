@@ -124,6 +124,26 @@ def test_a_stable_version_that_cannot_be_asked_costs_no_golden_answer(climbing: 
     assert (answers["pairs"], answers["labelled"], answers["not_compared"]) == (1, 0, "exec: exit 137")
 
 
+def test_a_release_is_read_by_the_histograms_that_it_began_with(climbing: dict[int, RolloutState]) -> None:
+    """Which are those of tokens, or of whole answers, by what the stable version showed before."""
+    begun_with = {"first_token": [0.1, 0.2], "next_token": [0.01, 0.02]}
+    asked: list[reading.JudgedService] = []
+
+    class Evidence:
+        def read(self, service: reading.JudgedService, arms: reading.ArmNames, window: reading.TickWindow) -> reading.RawReading:
+            asked.append(service)
+            return reading.unanswered(service, window, "")
+
+    class Cluster(Pods):
+        def route(self) -> Any:
+            return LiveRoute(weights={}, hosts={arm.key: f"defects-{arm.release}" for arm in climbing[25].split.arms})
+
+    more: Any = {"runner": None, "stack": "", "packs": (), "cluster": Cluster(), "evidence": Evidence(), "run": None}
+    here = DeployedService(**more, service=reading.JudgedService(tenant="vision", model="defects"))
+    here.read(replace(judged_by(climbing[25], golden=False), learned={"edges": begun_with}), 0.0, 60.0)
+    assert [dict(service.edges) for service in asked] == [begun_with]
+
+
 class Unmeasured:
     """Evidence that shows no request of the stable version."""
 
