@@ -18,7 +18,7 @@ from headway.contract.runtime import Engine
 from headway.contract.scaling import CountTrigger, RateTrigger, ScalingPolicy, ScalingSignal, TimeTrigger, Trigger
 from headway.ledger.traffic_split import TrafficArm
 from headway.signals.catalogue import signal
-from headway.signals.definition import Aggregation, Scope, Source
+from headway.signals.definition import Aggregation, Scope, Signal, Source
 
 FALLBACK_FAILURES = 3
 """Unanswered polls before the fallback: Prometheus may restart within the first two."""
@@ -54,7 +54,10 @@ def scaled_object(tenant: str, arm: TrafficArm, model: Model, surroundings: Surr
             },
             # KEDA admits no name beyond a label's (`verifyName` in its apis/keda/v1alpha1/scaledobject_webhook.go, 2.20.2).
             "advanced": {"horizontalPodAutoscalerConfig": {"name": physical("keda", name), "behavior": _behaviour(model)}},
-            "triggers": [_trigger(trigger, model, scope, surroundings) for trigger in scaling.triggers],
+            "triggers": [
+                *(_trigger(trigger, model, scope, surroundings, empty=low == 0) for trigger in scaling.triggers),
+                *([_waking(model, scope, surroundings)] if low == 0 else []),
+            ],
         },
     )
 
@@ -78,16 +81,31 @@ def _behaviour(model: Model) -> dict[str, Any]:
     }
 
 
-def _trigger(trigger: Trigger, model: Model, scope: Scope, surroundings: Surroundings) -> dict[str, Any]:
+def _trigger(trigger: Trigger, model: Model, scope: Scope, surroundings: Surroundings, *, empty: bool) -> dict[str, Any]:
+    """`empty`: there may be no replica, and so no series, which is no failure then."""
     measured = signal(trigger.signal.value)
-    query = measured.held(_source(trigger.signal, model), scope)
+    source = _source(trigger.signal, model)
+    query = measured.held(source, scope)
+    query = f"{query} or vector(0)" if empty and source is not Source.MESH else query
     target = _target(trigger)
     square_root = model.scaling.policy is ScalingPolicy.SQUARE_ROOT
     if square_root and measured.aggregation is Aggregation.TOTAL:
         query, target = _with_headroom(query, target, model.scaling.headroom), 1.0
+    return _asked(trigger.signal.value.replace("_", "-"), measured, query, target, surroundings)
+
+
+def _waking(model: Model, scope: Scope, surroundings: Surroundings) -> dict[str, Any]:
+    """What brings the first replica: requests as the gateway's proxies count them, those that nobody answered too. While they cannot be
+    read, the fallback does.
+    """
+    measured = signal("request_rate")
+    return _asked("requests-at-the-gateway", measured, measured.held(Source.MESH, scope), model.scaling.capacity.per_second, surroundings)
+
+
+def _asked(name: str, measured: Signal, query: str, target: float, surroundings: Surroundings) -> dict[str, Any]:
     return {
         "type": "prometheus",
-        "name": trigger.signal.value.replace("_", "-"),
+        "name": name,
         "metricType": measured.aggregation.keda_metric_type,
         "metadata": {
             "serverAddress": surroundings.prometheus,

@@ -52,6 +52,19 @@ def test_a_silent_signal_never_scales_in(name: str) -> None:
     assert spec["fallback"]["replicas"] >= max(1, spec["minReplicaCount"])
 
 
+@pytest.mark.parametrize("base", [CHAT, {**DEFECTS, "batch": None}], ids=["vllm", "triton"])
+def test_only_a_service_that_may_go_to_zero_is_woken_by_the_gateways_count(base: dict[str, Any]) -> None:
+    models = [changed(base), changed(base, scaling__min_replicas=0)]
+    scalers = [bodies(ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS), "ScaledObject")[0] for model in models]
+    always, never = ([trigger["metadata"]["query"] for trigger in scaler["spec"]["triggers"]] for scaler in scalers)
+    assert not any("vector(0)" in query for query in always)
+    *servers, gateways = never
+    assert len(servers) == len(always)
+    assert all("or vector(0)" in query for query in servers)
+    assert "istio_requests_total" in gateways
+    assert "vector(0)" not in gateways, "a gateway that cannot be read is not idle"
+
+
 def test_a_burn_rate_is_scaled_to_the_objectives_window_and_budget() -> None:
     rules = bodies(service("defects"), "PrometheusRule")[0]["spec"]["groups"][0]["rules"]
     alerts = [rule for rule in rules if "alert" in rule]

@@ -1,5 +1,6 @@
 """Real KEDA moves the replicas of a real Deployment by what real Prometheus answers, with the ScaledObject that a contract renders."""
 
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -46,6 +47,10 @@ class Load:
     def silence(self) -> None:
         self.exporter.text = ""
 
+    def apply(self, body: dict[str, Any]) -> None:
+        api = self.cluster.client.resources.get(api_version=body["apiVersion"], kind=body["kind"])
+        api.server_side_apply(body=body, namespace=TENANT, field_manager="headway", force_conflicts=True)
+
     def replicas(self, name: str = NAME) -> int:
         return self.cluster.get("Deployment", name, api_version="apps/v1", namespace=TENANT)["spec"]["replicas"]
 
@@ -71,17 +76,18 @@ def deployment(name: str = NAME, replicas: int = 1) -> dict[str, Any]:
     }
 
 
-def scaler() -> dict[str, Any]:
+def scaler(least: int = 1) -> dict[str, Any]:
     """As the contract has it, but that replicas go as soon as the load does: what keeps them must not be the wait."""
     model = changed(
         DEFECTS,
         scaling__triggers=[{"signal": "waiting", "target": PER_REPLICA}],
         scaling__policy="target",
         scaling__polling="5s",
-        scaling__min_replicas=1,
+        scaling__min_replicas=least,
         scaling__max_replicas=6,
     )
     body = scaled_object(TENANT, TrafficArm(release=RELEASE), model, SURROUNDINGS)
+    body["spec"]["cooldownPeriod"] = 5
     body["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]["scaleDown"] = {
         "stabilizationWindowSeconds": 0,
         "policies": [{"type": "Percent", "value": 100, "periodSeconds": 5}],
@@ -180,9 +186,8 @@ def test_a_second_scaler_of_a_deployment_is_refused_as_keda_refuses_it(load: Loa
 
 
 def test_what_contracts_render_passes_the_admission_of_keda_again(load: Load) -> None:
-    api = load.cluster.client.resources.get(api_version="keda.sh/v1alpha1", kind="ScaledObject")
-    applied = api.server_side_apply(body=scaler(), namespace=TENANT, field_manager="headway", force_conflicts=True)
-    assert applied.metadata.name == NAME
+    load.apply(scaler())
+    assert load.cluster.get("ScaledObject", NAME, **SCALED_OBJECT)["metadata"]["name"] == NAME
 
 
 def test_what_runs_is_left_alone_and_what_died_is_started_again(load: Load) -> None:
@@ -191,3 +196,23 @@ def test_what_runs_is_left_alone_and_what_died_is_started_again(load: Load) -> N
     Supervisor(layout).stop(autoscaling.ADAPTER, Silent())
     assert autoscaling.start(layout, Silent()) == (autoscaling.ADAPTER,)
     load.settle(PER_REPLICA, replicas=1)
+
+
+def test_a_service_that_may_go_to_zero_stays_there_until_somebody_asks(load: Load) -> None:
+    """Its replicas' own series go with them, and what the gateway's proxies count remains."""
+    labels = f'destination_service_namespace="{TENANT}",destination_service_name="{NAME}",reporter="source",response_code="503"'
+    with shown("istio_build 1\n") as proxy:
+        load.prometheus.scrape("proxies", [proxy.target], {"job": "monitoring/mesh-proxies"})
+        eventually(lambda: load.prometheus.query("istio_build"), WITHIN)
+        load.settle(PER_REPLICA, replicas=1)
+        load.apply(scaler(least=0))
+        load.waiting(0)
+        eventually(lambda: load.replicas() == 0, WITHIN)
+        load.silence()
+        assert {load.replicas() for _ in range(30) if not time.sleep(1)} == {0}
+        for refused in range(1, 100):
+            proxy.text = f"istio_requests_total{{{labels}}} {refused}\n"
+            if load.replicas():
+                break
+            time.sleep(1)
+        assert load.replicas() == 1
