@@ -115,7 +115,7 @@ def test_a_held_total_looks_back_at_replicas_of_its_own_scope_only(name: str, so
 
 
 @pytest.mark.parametrize("name", ["in_flight", "request_rate"])
-def test_what_no_replica_reports_is_zero_only_while_all_who_would_report_it_are_read(name: str) -> None:
+def test_what_no_replica_reports_is_zero_while_all_who_would_report_are_read(name: str) -> None:
     plain, zero = signal(name).held(Source.MESH, SCOPE).split(" or 0 * ")
     assert plain == query(name, Source.MESH)
     assert zero.startswith(f'(min(up{{job="{GATEWAY_JOB}"}}) == 1 unless count(')
