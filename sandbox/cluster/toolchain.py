@@ -56,8 +56,8 @@ class Toolchain:
         return tuple(sorted(path.iterdir()))
 
     def crds(self, name: str) -> tuple[Path, ...]:
-        """YAML files with the CRDs of `istio`, `keda`, `prometheus-operator` or `gateway-api`; KeyError for another
-        name."""
+        """YAML files with the CRDs of `istio`, `keda`, `prometheus-operator`, `gateway-api` or
+        `inference-extension`; KeyError for another name."""
         return self.files("crds", name)
 
 

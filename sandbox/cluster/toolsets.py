@@ -135,6 +135,12 @@ CRDS = ToolSet(
             patterns=("config/crd/standard/gateway.networking.k8s.io_*.yaml",),
             containing=_CRD,
         ),
+        ModuleFiles(
+            folder="inference-extension",
+            module="sigs.k8s.io/gateway-api-inference-extension",
+            patterns=("config/crd/bases/inference.networking.k8s.io_inferencepools.yaml",),
+            containing=_CRD,
+        ),
     ),
     disk_bytes=_GIB // 2,
 )

@@ -9,4 +9,5 @@ require (
 	github.com/prometheus-operator/prometheus-operator v0.93.0
 	istio.io/api v1.31.4
 	sigs.k8s.io/gateway-api v1.6.0
+	sigs.k8s.io/gateway-api-inference-extension v1.5.0
 )

@@ -371,7 +371,7 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: lazy, resources: {request
 
 def test_the_crds_of_every_add_on_are_accepted(control_plane: ControlPlane) -> None:
     toolchain = control_plane.cluster.start(Silent()).toolchain
-    for add_on in ("cert-manager", "istio", "keda", "prometheus-operator", "gateway-api"):
+    for add_on in ("cert-manager", "istio", "keda", "prometheus-operator", "gateway-api", "inference-extension"):
         for document in manifests.read(toolchain.crds(add_on)):
             assert document["kind"] == "CustomResourceDefinition"
             control_plane.resource(document).server_side_apply(
