@@ -16,6 +16,7 @@ from tests.cluster.conftest import eventually
 from tests.language.sorter import COMPLETIONS, question
 from tests.language.strained import LONGEST, STARTING_SECONDS, WITHIN, Strained
 from tests.traffic.bed import Bed
+from tests.traffic.rate_limiter import WINDOW, awaiting_a_minute_with
 from tests.traffic.serving import container
 
 WHO = f'tenant="{LANGUAGE.tenant}",model="{LANGUAGE.model}"'
@@ -56,6 +57,16 @@ def test_tokens_beyond_the_quota_are_told_where_no_gateway_counts_them(strained:
     with strained.crowd(at_once=16, tokens=1, words=900):
         eventually(lambda: strained.fires("TenantTokensAboveQuota", tenant=LANGUAGE.tenant), 2 * WITHIN)
     strained.settle()
+
+
+def test_a_tenant_that_has_spent_its_tokens_is_refused_and_told(strained: Strained) -> None:
+    def refused() -> bool:
+        status, _ = strained.sorter.ask(COMPLETIONS, prompt=question("nut " * 900), max_tokens=1)
+        assert status in (200, 429)
+        return strained.fires("TenantRateLimited", namespace=LANGUAGE.tenant)
+
+    eventually(refused, WITHIN)
+    awaiting_a_minute_with(WINDOW)
 
 
 def test_every_panel_of_the_models_dashboard_has_an_answer_from_real_series(strained: Strained) -> None:
