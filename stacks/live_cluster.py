@@ -50,7 +50,14 @@ def live_cluster(cluster: str, provider: aws.Provider) -> LiveCluster:
         if group.status == "CREATE_FAILED":
             failed.append(name)
         (size,), logical = group.scaling_configs, _logical(name)
-        live = LiveGroup(desired=size.desired_size, min=size.min_size, max=size.max_size, release=group.release_version)
+        live = LiveGroup(
+            desired=size.desired_size,
+            min=size.min_size,
+            max=size.max_size,
+            release=group.release_version,
+            bought=group.capacity_type or "",
+            instance_types=tuple(group.instance_types or ()),
+        )
         found[logical] = max(live, found.get(logical, live), key=lambda group: group.desired)
     return LiveCluster(zones=zones, groups=found, failed=failed)
 

@@ -114,7 +114,11 @@ class GpuPool(pulumi.ComponentResource):
         pool = self._args.pool
         block = pool.capacity.kind == "block"
         name = f"{self._name}-{zone[-1]}"
-        desired, ignored = scaling.desired(pool.size, self._args.live.get(name))
+        # A capacity block is bought for one type, which its template names.
+        bought, types = _CAPACITY_TYPES[pool.capacity.kind], () if block else pool.instance_types
+        live = self._args.live.get(name)
+        again = scaling.anew(live, bought, types)
+        desired, ignored = scaling.desired(pool.size, live, again=again)
         return aws.eks.NodeGroup(
             name,
             cluster_name=self._args.cluster_name,
@@ -123,9 +127,8 @@ class GpuPool(pulumi.ComponentResource):
             ami_type=pool.ami.family,
             version=self._args.kubernetes_version,
             release_version=pool.ami.release,
-            capacity_type=_CAPACITY_TYPES[pool.capacity.kind],
-            # A capacity block is bought for one type, which its template names.
-            instance_types=None if block else list(pool.instance_types),
+            capacity_type=bought,
+            instance_types=list(types) or None,
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=desired, min_size=pool.size.min, max_size=pool.size.max),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(
                 max_unavailable=pool.update.max_unavailable, update_strategy=_STRATEGIES[pool.update.strategy]
@@ -141,7 +144,7 @@ class GpuPool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(after),
-                ignore_changes=[*ignored, *rolling.postponed(self._args.live.get(name), pool.ami.release)],
+                ignore_changes=[*ignored, *rolling.postponed(live, pool.ami.release, again=again)],
                 custom_timeouts=rolling.wait(pool.size.max, pool.update.max_unavailable),
             ),
         )

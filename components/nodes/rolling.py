@@ -24,9 +24,9 @@ phase of node updates"); the rest is for EC2 to end it and for the next one to j
 """
 
 
-def postponed(live: LiveGroup | None, release: str) -> Sequence[str]:
-    """Inputs whose changes are ignored while a group keeps its `release`."""
-    return [TEMPLATE] if live is not None and live.release == release else []
+def postponed(live: LiveGroup | None, release: str, *, again: bool = False) -> Sequence[str]:
+    """Inputs whose changes are ignored while a group keeps its `release`; one that is made `again` is told both."""
+    return [TEMPLATE] if live is not None and live.release == release and not again else []
 
 
 def wait(nodes: int, at_once: int = 1) -> pulumi.CustomTimeouts:

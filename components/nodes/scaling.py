@@ -2,7 +2,8 @@
 
 The trap: an update of a group's bounds sends EKS all three numbers. Of what the state remembers, the number of nodes
 is the one of the group's creation: EKS would end nodes that serve until it is reached, or refuse a minimum above it
-("Minimum capacity 2 can't be greater than desired size 1", terraform-aws-modules/terraform-aws-eks#3521).
+("Minimum capacity 2 can't be greater than desired size 1", terraform-aws-modules/terraform-aws-eks#3521). A group that is made anew would
+get that number too, and the nodes of the former one have five minutes to be drained (EKS user guide, "Delete a managed node group").
 """
 
 from collections.abc import Sequence
@@ -16,18 +17,27 @@ DESIRED = "scalingConfig.desiredSize"
 
 @dataclass(frozen=True, kw_only=True)
 class LiveGroup:
-    """What EKS says of a group: its nodes, the bounds that it has now, and the release of its image."""
+    """What EKS says of a group: its nodes, the bounds that it has now, the release of its image, and how which instances are bought."""
 
     desired: int
     min: int
     max: int
     release: str = ""
+    bought: str = ""
+    instance_types: tuple[str, ...] = ()
 
 
-def desired(size: Size, live: LiveGroup | None) -> tuple[int, Sequence[str]]:
-    """The number to send, and the inputs whose changes are ignored: with other bounds the live number, brought between
-    them; otherwise nobody looks at it.
+def anew(live: LiveGroup | None, bought: str, instance_types: Sequence[str]) -> bool:
+    """Whether the group is made a second time, because neither of these can be changed (hashicorp/terraform-provider-aws,
+    `internal/service/eks/node_group.go`, ForceNew).
     """
-    if live is None or (live.min, live.max) == (size.min, size.max):
+    return live is not None and bool(live.bought) and (live.bought, live.instance_types) != (bought, tuple(instance_types))
+
+
+def desired(size: Size, live: LiveGroup | None, *, again: bool = False) -> tuple[int, Sequence[str]]:
+    """The number to send, and the inputs whose changes are ignored: with other bounds, or for a group that is made `again`, the live number,
+    brought between them; otherwise nobody looks at it.
+    """
+    if live is None or (not again and (live.min, live.max) == (size.min, size.max)):
         return size.min, [DESIRED]
     return min(max(live.desired, size.min), size.max), []

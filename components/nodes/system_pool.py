@@ -16,7 +16,7 @@ from components.nodes.scaling import LiveGroup
 from headway.contract.pool import SystemPool
 from headway.wire import POOL
 
-IMAGE_FAMILY = "AL2023_x86_64_STANDARD"
+IMAGE_FAMILY, ON_DEMAND = "AL2023_x86_64_STANDARD", "ON_DEMAND"
 
 AT_ONCE = 1
 """Nodes that an update takes out of service together."""
@@ -58,7 +58,9 @@ class SystemNodes(pulumi.ComponentResource):
             ),
             pulumi.ResourceOptions(parent=self),
         )
-        desired, ignored = scaling.desired(pool.size, args.live.get(f"{name}-nodes"))
+        live = args.live.get(f"{name}-nodes")
+        again = scaling.anew(live, ON_DEMAND, pool.instance_types)
+        desired, ignored = scaling.desired(pool.size, live, again=again)
         self.group = aws.eks.NodeGroup(
             f"{name}-nodes",
             cluster_name=args.cluster_name,
@@ -67,7 +69,7 @@ class SystemNodes(pulumi.ComponentResource):
             ami_type=IMAGE_FAMILY,
             version=args.kubernetes_version,
             release_version=pool.release,
-            capacity_type="ON_DEMAND",
+            capacity_type=ON_DEMAND,
             instance_types=list(pool.instance_types),
             scaling_config=aws.eks.NodeGroupScalingConfigArgs(desired_size=desired, min_size=pool.size.min, max_size=pool.size.max),
             update_config=aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=AT_ONCE),
@@ -77,7 +79,7 @@ class SystemNodes(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(
                 parent=self,
                 depends_on=list(args.after),
-                ignore_changes=[*ignored, *rolling.postponed(args.live.get(f"{name}-nodes"), pool.release)],
+                ignore_changes=[*ignored, *rolling.postponed(live, pool.release, again=again)],
                 custom_timeouts=rolling.wait(pool.size.max, AT_ONCE),
             ),
         )

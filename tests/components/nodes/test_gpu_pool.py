@@ -107,6 +107,18 @@ def test_a_changed_template_waits_for_the_next_image_release() -> None:
     assert not waits(None)
 
 
+@pytest.mark.parametrize(
+    ("bought", "types", "anew"),
+    [("ON_DEMAND", ("p5.48xlarge",), False), ("SPOT", ("p5.48xlarge",), True), ("ON_DEMAND", ("p4de.24xlarge",), True), ("", (), False)],
+    ids=["as it is", "bought otherwise", "other types", "not said"],
+)
+def test_a_group_that_is_made_anew_gets_the_nodes_of_the_former_one(bought: str, types: tuple[str, ...], *, anew: bool) -> None:
+    live = LiveGroup(desired=5, min=0, max=8, release="1.36.2-20260714", bought=bought, instance_types=types)
+    found = registered(pool(size={"min": 0, "max": 8}), {"h100-c": live}).one("aws:eks/nodeGroup:NodeGroup")
+    assert found.inputs["scalingConfig"]["desiredSize"] == (5 if anew else 0), "the former nodes go within five minutes"
+    assert bool(found.ignore_changes) is not anew, "and what the former template bought"
+
+
 def test_a_gpu_node_keeps_off_whatever_asks_for_no_gpu() -> None:
     assert group(pool())["taints"] == [{"key": "nvidia.com/gpu", "value": "true", "effect": "NO_SCHEDULE"}]
 

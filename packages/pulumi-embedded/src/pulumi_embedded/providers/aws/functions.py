@@ -210,6 +210,8 @@ def _node_group(args: Properties, where: Where) -> Properties:
         "id": f"{args['clusterName']}:{args['nodeGroupName']}",
         "arn": group.outputs["arn"],
         "releaseVersion": group.outputs["releaseVersion"],
+        "capacityType": group.inputs.get("capacityType", "ON_DEMAND"),
+        "instanceTypes": group.inputs.get("instanceTypes") or [],
         "scalingConfigs": [size],
         "status": "ACTIVE",
     }
