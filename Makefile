@@ -133,7 +133,7 @@ bench-drift: .venv/.ready-dev .venv-drift/.ready  ## measure drift of inputs and
 	@$(BIN)/python -m benchmarks.drift
 	@PYTHONPATH=$(CURDIR) .venv-drift/bin/python -m benchmarks.drift_others
 
-bench-llm-memory: .venv/.ready-dev .venv-llm/.ready  ## hold the sums of language models' memory against what vLLM says of fifteen shapes
+bench-llm-memory: .venv/.ready-dev .venv-llm/.ready  ## hold the sums of language models' memory against what vLLM says of eighteen shapes
 	@$(BIN)/python -m benchmarks.llm_memory
 
 .venv-drift/.ready: .venv/.uv requirements/drift.txt

@@ -21,6 +21,7 @@ os.environ.update(
     HF_HUB_OFFLINE="1",
     OMP_NUM_THREADS="1",
     VLLM_CPU_KVCACHE_SPACE="1",
+    VLLM_CPU_OMP_THREADS_BIND="nobind",
     VLLM_ENABLE_V1_MULTIPROCESSING="0",
     VLLM_LOGGING_LEVEL="ERROR",
     VLLM_NO_USAGE_STATS="1",
@@ -29,29 +30,24 @@ os.environ.update(
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM
 from vllm import LLM, SamplingParams
-from vllm.model_executor.model_loader import base_loader
 from vllm.v1.core.kv_cache_utils import get_max_concurrency_for_kv_cache_config
 from vllm.v1.core.sched.scheduler import Scheduler
 
+RANK = 16
+"""Of adapters."""
 PROMPT = 96
 """Tokens. Each request's first is another, so that no two share a block."""
-_loaded: dict[str, int] = {}
 _preempted: list[str] = []
 
 
 def _watch() -> None:
-    """Weights are counted before the engine repacks them for this processor, and each preemption is written down."""
-    pack, preempt = base_loader.process_weights_after_loading, Scheduler._preempt_request
-
-    def seen(model: Any, *arguments: Any, **named: Any) -> Any:
-        _loaded["bytes"] = sum(each.numel() * each.element_size() for each in model.parameters())
-        return pack(model, *arguments, **named)
+    """Each preemption is written down."""
+    preempt = Scheduler._preempt_request
 
     def counted(self: Any, request: Any, *arguments: Any, **named: Any) -> Any:
         _preempted.append(request.request_id)
         return preempt(self, request, *arguments, **named)
 
-    base_loader.process_weights_after_loading = seen
     Scheduler._preempt_request = counted
 
 
@@ -92,6 +88,9 @@ def said(shape: dict[str, Any]) -> dict[str, Any]:
             max_num_batched_tokens=shape["batched"],
             kv_cache_dtype=shape["kv_cache"],
             num_gpu_blocks_override=shape["blocks"],
+            tensor_parallel_size=shape["gpus"],
+            worker_extension_cls="benchmarks.llm_rank.Rank",
+            **({"enable_lora": True, "max_loras": shape["adapters"], "max_lora_rank": RANK} if shape["adapters"] else {}),
         )
         core, plan = engine.llm_engine.engine_core.engine_core, engine.llm_engine.vllm_config
         cache = core.scheduler.kv_cache_config
@@ -100,7 +99,8 @@ def said(shape: dict[str, Any]) -> dict[str, Any]:
         answer = {
             "name": shape["name"],
             "safetensors": safetensors,
-            "weights": _loaded["bytes"],
+            "weights": max(engine.collective_rpc("loaded")),
+            "slots": max(engine.collective_rpc("slots")),
             "blocks": cache.num_blocks,
             "block": block,
             "block_bytes": block_bytes,

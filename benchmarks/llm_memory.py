@@ -15,13 +15,15 @@ from typing import Any
 
 import yaml
 
+from headway.contract.arithmetic.adapters import slot_bytes
 from headway.contract.arithmetic.kv_cache import KvCache
+from headway.contract.arithmetic.tensor_parallel import degree, kept_twice
 from headway.contract.model import Model
 from headway.contract.runtime import Vllm
 
 PROJECT = Path(__file__).parents[1]
 ENGINE = PROJECT / ".venv-llm" / "bin" / "python"
-LONGEST, BATCHED, REQUESTS = 512, 128, 8
+LONGEST, BATCHED, REQUESTS, RANK = 512, 128, 8, 16
 WINDOW = 128
 OF_ALL = {
     "hidden_size": 256,
@@ -49,11 +51,15 @@ class Shape:
     kv_cache: str = "auto"
     blocks: int = 17
     """Of the cache, so that the requests outgrow it."""
+    gpus: int = 1
+    """Processes that divide it, as GPUs do."""
+    adapters: int = 0
 
     def for_engine(self) -> dict[str, Any]:
         """What `benchmarks.llm_engine` reads."""
         config = {**OF_ALL, **self.config}
         run = {"longest": LONGEST, "batched": BATCHED, "requests": REQUESTS, "blocks": self.blocks, "kv_cache": self.kv_cache}
+        run |= {"gpus": self.gpus, "adapters": self.adapters}
         return {"name": self.name, "kind": self.kind, "config": config, **run}
 
     def contract(self) -> Model:
@@ -67,9 +73,11 @@ class Shape:
             "head_dimension": config.get("head_dim", config["hidden_size"] // config["num_attention_heads"]),
             "hidden": config["hidden_size"],
             "vocabulary": config["vocab_size"],
+            "intermediate": config["intermediate_size"],
             **({"sliding_window": {"tokens": WINDOW, "layers": self.windowed}} if self.windowed else {}),
             **({"latent": self.latent} if self.latent else {}),
         }
+        document["envelope"]["gpu"]["count"] = self.gpus
         document["batching"] |= {"max_batched_tokens": BATCHED, "max_sequences": REQUESTS}
         document["envelope"]["largest_request"] |= {"context_tokens": LONGEST, "output_tokens": LONGEST // 2}
         document["optimisation"] = {"kv_cache": self.kv_cache}
@@ -81,6 +89,9 @@ SHAPES = (
     Shape("Llama 2, a KV head for each", "llama", {"num_key_value_heads": 8}),
     Shape("one KV head", "llama", {"num_key_value_heads": 1}),
     Shape("Llama 3, FP8 cache", "llama", kv_cache="fp8"),
+    Shape("Llama 3 on two", "llama", gpus=2),
+    Shape("Llama 3 on four, KV heads twice", "llama", gpus=4),
+    Shape("Llama 3, two adapters", "llama", adapters=2),
     Shape("Qwen 2, tied embeddings", "qwen2", {"tie_word_embeddings": True}),
     Shape("Qwen 3, wide heads", "qwen3", {"head_dim": 128}),
     Shape("Phi 3", "phi3", {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}),
@@ -131,12 +142,13 @@ class Row:
     a_request: tuple[int, int]
     tokens_each: tuple[int, int]
     """Of as many requests at once as may run, the longest at which none is preempted."""
+    slots: tuple[int, int] = (0, 0)
+    """What is reserved for adapters."""
 
     @property
-    def errors(self) -> tuple[float, float, float]:
+    def errors(self) -> tuple[float, ...]:
         """Of each pair, how far the sum is above what was said."""
-        first, second, third = ((said[0] / said[1] - 1) if said[1] else 0.0 for said in (self.weights, self.a_request, self.tokens_each))
-        return first, second, third
+        return tuple((said[0] / said[1] - 1) if said[1] else 0.0 for said in (self.weights, self.a_request, self.tokens_each, self.slots))
 
 
 def row(shape: Shape, said: Mapping[str, Any]) -> Row:
@@ -146,9 +158,10 @@ def row(shape: Shape, said: Mapping[str, Any]) -> Row:
     cache = KvCache.of(model, model.runtime, block=said["block"], steps_in_flight=said["steps_in_flight"])
     return Row(
         shape.name,
-        (said["safetensors"], said["weights"]),
+        (said["safetensors"] // degree(model) + kept_twice(model.runtime.architecture, degree(model)), said["weights"]),
         (int(cache.request(LONGEST)), said["a_request"]),
         (cache.tokens_each(said["blocks"] * said["block_bytes"], REQUESTS, LONGEST), said["tokens_each"]),
+        (slot_bytes(model.runtime.architecture, RANK, degree(model)) * shape.adapters, said.get("slots", 0)),
     )
 
 
@@ -169,16 +182,16 @@ def main(names: Sequence[str]) -> int:
     shapes = [each for each in SHAPES if not names or any(name in each.name for name in names)]
     by_name, seen = {each.name: each for each in shapes}, 0
     print(
-        "| shape | weights: sum, engine | a request of 512 tokens: sum, engine | tokens each without preemption: sum, engine |\n|---|---|---|---|"
+        "| shape | weights: sum, engine | a request of 512 tokens: sum, engine | tokens each without preemption: sum, engine | slots |\n|---|---|---|---|---|"
     )
     worst = 0.0
     for said in asked(shapes):
         if "refused" in said:
-            print(f"| {said['name']} | not run: {said['refused']} | | |", flush=True)
+            print(f"| {said['name']} | not run: {said['refused']} | | | |", flush=True)
             continue
         found = row(by_name[said["name"]], said)
         seen, worst = seen + 1, max(worst, *map(abs, found.errors))
-        pairs = (f"{ours:,}, {theirs:,}" for ours, theirs in (found.weights, found.a_request, found.tokens_each))
+        pairs = (f"{ours:,}, {theirs:,}" for ours, theirs in (found.weights, found.a_request, found.tokens_each, found.slots))
         print(f"| {found.name} | {' | '.join(pairs)} |", flush=True)
     print(f"\n{seen} of {len(shapes)} shapes ran; the largest error is {worst:.2%}.")
     return 0 if seen else 1

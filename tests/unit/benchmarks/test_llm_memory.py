@@ -14,4 +14,4 @@ def test_each_shape_is_a_contract_whose_cache_bounds_its_requests(shape: Shape) 
 
 
 def test_an_error_says_how_far_a_sum_is_above_what_was_said() -> None:
-    assert Row("a", (110, 100), (90, 100), (256, 256)).errors == pytest.approx((0.1, -0.1, 0.0))
+    assert Row("a", (110, 100), (90, 100), (256, 256)).errors == pytest.approx((0.1, -0.1, 0.0, 0.0))
