@@ -86,6 +86,8 @@ STREAM_TIMES = "headway_replica"
 """How the names begin of what replicas' proxies measure of streams of tokens; for Prometheus after `envoy_`."""
 FIRST_TOKEN, NEXT_TOKEN = "first_token_milliseconds", "next_token_microseconds"
 """From the request to the first token; on the average from each token to the next."""
+BROKEN_STREAMS = "broken_streams"
+"""Whose server said in the middle that it had failed."""
 
 # Audiences of tokens --------------------------------------------------------------------------------------------------------------
 

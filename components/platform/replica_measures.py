@@ -7,6 +7,10 @@ are. Three traps. Istio's proxies take edges, and what they may emit, from annot
 (pkg/bootstrap/config.go of istio/istio): without them they count by Envoy's edges, between which a service may become twice as slow unseen.
 Whoever waits for a first token in vain must count too, or a version that hangs would look fast: an answer of which nothing came counts with
 all its time. And what a caller writes is never a tag.
+
+A stream that fails has status 200, which was said before. vLLM then says an error as an event and ends the stream in order
+(`create_streaming_error_response` of vllm/entrypoints/openai of 0.32), so such streams are counted here; one whose connection breaks has
+Envoy's flags.
 """
 
 import json
@@ -17,7 +21,7 @@ from typing import Any
 from components.addons.istio import BUCKETS_ANNOTATION, EMITTED_ANNOTATION
 from components.platform.gateway_scripts import USAGE
 from headway.signals.buckets import latency_edges_milliseconds
-from headway.wire import CLASS_HEADER, CLASS_TAG, FIRST_TOKEN, NEXT_TOKEN, STREAM_TIMES
+from headway.wire import BROKEN_STREAMS, CLASS_HEADER, CLASS_TAG, FIRST_TOKEN, NEXT_TOKEN, STREAM_TIMES
 
 DURATIONS = "istiocustom"
 """How the names of Istio's own histograms begin."""
@@ -28,7 +32,8 @@ _EDGES: Mapping[str, tuple[int, ...]] = {FIRST_TOKEN: FIRST_EDGES_MS, NEXT_TOKEN
 _UNITS: Mapping[str, str] = {FIRST_TOKEN: "Milliseconds", NEXT_TOKEN: "Microseconds"}
 
 STATE = "headway.replica"
-"""Namespace of dynamic metadata: `began`; `mirrored`, `class`; `settled`, where no first token is waited for any more; and both times."""
+"""Namespace of dynamic metadata: `began`; `mirrored`, `class`; `settled`, where no first token is waited for any more; `BROKEN_STREAMS`; and
+both times."""
 _SURE_TOKENS = 8
 """A stream that is left counts with what it had, from so many tokens on: by then it is known whether it has one choice."""
 
@@ -67,6 +72,9 @@ function envoy_on_response(handle)
       local text, past, open = rest .. chunk:getBytes(0, length), nil, nil
       choice, past, open = usage(text, said, choice)
       rest = text:sub(math.max(open or past or 1, #text - 63))
+      if text:find('data: {{"error":', 1, true) then
+        handle:streamInfo():dynamicMetadata():set("{STATE}", "{BROKEN_STREAMS}", 1)
+      end
       several = several or (choice ~= "" and choice ~= "0")
       if not first and speaks(text) then
         first = handle:timestamp()
@@ -89,26 +97,24 @@ end
 
 
 def access_log(*, classes: bool) -> list[dict[str, Any]]:
-    """A logger for each time, and one for who waited in vain."""
+    """A logger for each time, one for who waited in vain, and one for streams that failed."""
     of_classes = [(CLASS_TAG, "class")] if classes else []
     tags = [_tag(name, key) for name, key in [("mirrored", "mirrored"), *of_classes]]
     in_vain = {"and_filter": {"filters": [_present("began"), _absent(FIRST_TOKEN), _absent("settled")]}}
     return [
         *(_histogram(name, f"%DYNAMIC_METADATA({STATE}:{name})%", tags, _present(name)) for name in _EDGES),
         _histogram(FIRST_TOKEN, "%DURATION%", tags, in_vain),
+        _logger(_present(BROKEN_STREAMS), counters=[{"stat": {"name": BROKEN_STREAMS, "tags": tags}, "value_fixed": 1}]),
     ]
 
 
 def _histogram(name: str, value: str, tags: list[dict[str, str]], which: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "name": "envoy.access_loggers.stats",
-        "filter": which,
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.access_loggers.stats.v3.Config",
-            "stat_prefix": STREAM_TIMES,
-            "histograms": [{"stat": {"name": name, "tags": tags}, "unit": _UNITS[name], "value_format": value}],
-        },
-    }
+    return _logger(which, histograms=[{"stat": {"name": name, "tags": tags}, "unit": _UNITS[name], "value_format": value}])
+
+
+def _logger(which: dict[str, Any], **counted: list[dict[str, Any]]) -> dict[str, Any]:
+    kind = "type.googleapis.com/envoy.extensions.access_loggers.stats.v3.Config"
+    return {"name": "envoy.access_loggers.stats", "filter": which, "typed_config": {"@type": kind, "stat_prefix": STREAM_TIMES, **counted}}
 
 
 def _tag(name: str, key: str) -> dict[str, str]:

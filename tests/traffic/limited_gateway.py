@@ -35,8 +35,8 @@ WORDS = ("prompt_tokens", "completion_tokens")
 class Model(Handler):
     """Answers with as many tokens as it is asked for, in one piece or event by event; says the usage unless told not to.
 
-    `counted` is the API's words for them; what is asked as `tools` is said back before anything else. Of several `choices` each event says
-    the usage of one, as vLLM does where it is told to say the usage always.
+    `counted` is the API's words for them; what is asked as `tools` is said back before anything else; what `fails` says so in the middle, as vLLM
+    does. Of several `choices` each event says the usage of one, as vLLM does where it is told to say the usage always.
     """
 
     protocol_version = "HTTP/1.1"
@@ -47,7 +47,8 @@ class Model(Handler):
         with suppress(OSError):
             if asked.get("stream"):
                 echo = [{"tools": asked["tools"]}] if "tools" in asked else []
-                events = echo + list(self._pieces(asked)) + [{"choices": [], **usage}] * bool(usage)
+                failed = [{"error": {"message": "EngineCore encountered an issue", "code": 500}}] * bool(asked.get("fails"))
+                events = echo + list(self._pieces(asked)) + failed + [{"choices": [], **usage}] * bool(usage and not failed)
                 self._stream(events, asked.get("pause", 0))
             else:
                 self.reply(200, {"choices": [{"text": asked.get("text", "")}], **usage}, content_type="application/json")

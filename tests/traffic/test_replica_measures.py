@@ -108,6 +108,19 @@ def test_of_several_choices_no_mean_is_told(replica: MeasuredReplica) -> None:
     assert replica.total(NEXT_TOKEN, "count") == count
 
 
+def test_a_stream_whose_server_says_that_it_failed_is_counted(replica: MeasuredReplica) -> None:
+    def broken() -> float:
+        found = re.findall(
+            r'^envoy_headway_replica_broken_streams{.*request_class="short".*} (\S+)$', EnvoyAdmin(replica.admin).measured(), re.MULTILINE
+        )
+        return float(found[0]) if found else 0.0
+
+    replica.grown(FIRST_TOKEN, tokens=3, stream=True, tools='data: {"error": "in a text"}')
+    assert broken() == 0
+    replica.grown(FIRST_TOKEN, tokens=3, stream=True, fails=True)
+    eventually(lambda: broken() == 1, within=60)
+
+
 def test_answers_in_one_piece_and_refusals_are_no_streams(replica: MeasuredReplica) -> None:
     count = replica.total(FIRST_TOKEN, "count")
     replica.ask(tokens=5)

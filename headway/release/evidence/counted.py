@@ -92,10 +92,16 @@ class _Histogram:
 
 
 def mesh_counts(
-    service: JudgedService, arms: ArmNames, requests: Risen, durations: Risen, lost: Risen, streams: Mapping[str, Risen] | None = None
+    service: JudgedService,
+    arms: ArmNames,
+    requests: Risen,
+    durations: Risen,
+    lost: Risen,
+    streams: Mapping[str, Risen] | None = None,
+    broken: Risen = (),
 ) -> Counted:
-    """`requests`, `durations` and, by histogram, `streams` as the replicas' proxies counted them, `lost` as the callers' did. Raises
-    UnreadableError for histograms that cannot be compared."""
+    """`requests`, `durations`, by histogram `streams`, and `broken` ones as the replicas' proxies counted them, `lost` as the callers' did.
+    Raises UnreadableError for histograms that cannot be compared."""
     parts = {"stable": arms.stable, "baseline": arms.baseline, "canary": arms.canary, "mirrored": arms.canary}
     names = {part: name for part, name in parts.items() if name}
     ticks = next((len(risen) for _, risen in (*requests, *durations, *lost)), 1)
@@ -115,6 +121,11 @@ def mesh_counts(
             continue
         counted[part][0][place] += risen
         if _failed(labels):
+            counted[part][1][place] += risen
+    for labels, risen in _of_arms(names, broken):
+        part, place = _part(names, labels), place_of(labels)
+        if part is not None and place is not None:
+            # It is among the requests, with the status that came before.
             counted[part][1][place] += risen
     for labels, risen in lost:
         part = next((one for one, name in names.items() if name == labels.get(queries.SERVICE)), None)
@@ -194,7 +205,8 @@ def _part(names: Mapping[str, str], labels: Mapping[str, str]) -> str | None:
 
 def _failed(labels: Mapping[str, str]) -> bool:
     code, status = labels.get(queries.CODE, ""), labels.get(queries.GRPC_CODE, "")
-    return code.startswith(_SERVER_ERRORS) or status not in _NOT_THE_SERVERS
+    cut = set(labels.get(queries.FLAGS, "").split(",")) & set(queries.CUT)
+    return code.startswith(_SERVER_ERRORS) or status not in _NOT_THE_SERVERS or bool(cut)
 
 
 def _edges(service: JudgedService, name: str, series: Risen, unit: float) -> tuple[float, ...]:

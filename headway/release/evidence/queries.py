@@ -12,7 +12,7 @@ import functools
 import re
 from collections.abc import Mapping
 
-from headway.wire import CLASS_TAG, FIRST_TOKEN, NEXT_TOKEN, STREAM_TIMES
+from headway.wire import BROKEN_STREAMS, CLASS_TAG, FIRST_TOKEN, NEXT_TOKEN, STREAM_TIMES
 
 REQUESTS = "istio_requests_total"
 DURATIONS = "istio_request_duration_milliseconds_bucket"
@@ -40,6 +40,12 @@ MIRRORED = "mirrored"
 """`"true"` for copies, else `"false"`."""
 POD = "pod"
 """Which target; added by the scrape. Counters of one pod start anew together."""
+
+BROKEN = f"envoy_{STREAM_TIMES}_{BROKEN_STREAMS}"
+"""Streams of the pod whose server said in the middle that it had failed."""
+CUT = ("LR", "UC", "UPE", "UR")
+"""Flags at the replica's proxy of answers that its server broke off, whatever their status: reset here, connection closed, no HTTP, reset by
+the server. A caller who leaves is none of them."""
 
 UNREACHED = ("UC", "UF", "UH", "URX")
 """Flags of requests that the caller's proxy failed: connection cut, not made, no healthy replica, retries used up."""

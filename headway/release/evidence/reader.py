@@ -153,12 +153,14 @@ class PrometheusEvidence:
                 up = self._up(asking, service, arms, [labels for labels, _ in requests])["control"]
                 pods = sorted({labels.get(queries.POD, "") for labels, _ in requests})
                 streams = _streams(asking, service, arms.present)
+                broken = asking.rises(queries.of_pods(queries.BROKEN, service.tenant, arms.present))
                 whole = mesh_counts(service, arms, requests, durations, [], streams)
                 readings: dict[str, list[RawReading]] = {}
                 for pod in pods:
                     mine = [[one for one in series if one[0].get(queries.POD, "") == pod] for series in (requests, durations)]
                     spoken = {name: [one for one in series if one[0].get(queries.POD, "") == pod] for name, series in streams.items()}
-                    counted = mesh_counts(replace(service, edges=whole.edges), arms, *mine, [], spoken)
+                    cut = [one for one in broken if one[0].get(queries.POD, "") == pod]
+                    counted = mesh_counts(replace(service, edges=whole.edges), arms, *mine, [], spoken, cut)
                     readings[pod] = [counted.arms(place, {})["stable"] for place in range(len(ends) - 1)]
                 return readings, {"edges": dict(whole.edges), "up": up, "classes": list(service.classes) or ["all"]}
             except (UnansweredError, UnreadableError) as error:
@@ -202,7 +204,8 @@ class PrometheusEvidence:
         requests = asking.rises(queries.at_replica(queries.REQUESTS, namespace, present))
         durations = asking.rises(queries.at_replica(queries.DURATIONS, namespace, present))
         lost = asking.rises(queries.unreached(namespace, present))
-        counted = mesh_counts(service, arms, requests, durations, lost, _streams(asking, service, present))
+        broken = asking.rises(queries.of_pods(queries.BROKEN, namespace, present))
+        counted = mesh_counts(service, arms, requests, durations, lost, _streams(asking, service, present), broken)
         up = self._up(asking, service, arms, [labels for labels, _ in requests])
         absent: set[str] = set()
         alone, engine = self._of_servers(asking, service, arms, counted, absent)

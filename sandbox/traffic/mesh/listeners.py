@@ -134,7 +134,7 @@ def _of_pod(log: EnvoyMessage, metadata: MeshObject) -> EnvoyMessage | None:
         return None
     of_pod = [{"name": key, "value_format": metadata[own]} for key, own in (("namespace", "namespace"), ("pod", "name"))]
     kept = copy.deepcopy(log)
-    for each in kept["typed_config"]["histograms"]:
+    for each in (*kept["typed_config"].get("histograms", ()), *kept["typed_config"].get("counters", ())):
         each["stat"]["tags"] += of_pod
     return kept
 

@@ -184,6 +184,12 @@ def test_a_grpc_status_other_than_ok_is_a_failure_unless_the_client_cancelled(st
     assert found.arms(0, {})["stable"]["errors"] == [failed]
 
 
+@pytest.mark.parametrize(("flags", "failed"), [("-", 0), ("DC", 0), ("UC", 6), ("UPE", 6), ("DC,UR", 6)])
+def test_an_answer_that_its_server_broke_off_is_a_failure_whatever_its_status(flags, failed):
+    found = mesh_counts(JudgedService(tenant="t", model="m"), ARMS, [requests("m-r1", 6, response_flags=flags)], durations("m-r1", FEW), [])
+    assert found.arms(0, {})["stable"]["errors"] == [failed]
+
+
 def test_requests_without_a_class_of_the_contract_are_counted_apart():
     service = JudgedService(tenant="t", model="m", classes=("short", "long"))
     series = [requests("m-r1", 4, request_class="long"), requests("m-r1", 9), requests("m-r1", 2, request_class="probe")]

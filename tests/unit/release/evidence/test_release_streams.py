@@ -104,6 +104,17 @@ def test_a_pod_of_another_service_counts_nowhere():
     assert found.arms(0, {})["stable"]["buckets"]["first_token"] == [[10, 0]]
 
 
+def test_a_stream_whose_server_said_that_it_had_failed_is_a_failure():
+    asked = [requests("m-r1", 100), requests("m-r2", 30, mirrored="true")]
+    broken = [({"pod": STABLE}, np.array([2.0])), ({"pod": TWO, "mirrored": "true"}, np.array([3.0])), ({"pod": "other"}, np.array([9.0]))]
+    arms = mesh_counts(SERVICE, ARMS, asked, durations("m-r1", 100), [], broken=broken).arms(0, {})
+    assert {part: (arm["requests"], arm["errors"]) for part, arm in arms.items()} == {
+        "stable": ([100], [2]),
+        "canary": ([0], [0]),
+        "mirrored": ([30], [3]),
+    }
+
+
 def test_the_gate_takes_what_was_counted_of_tokens():
     asked = [requests("m-r1", 100), requests("m-r2", 30, mirrored="true")]
     times = {"100": 60, "200": 90, "+Inf": 100}
