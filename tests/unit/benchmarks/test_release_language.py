@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from benchmarks.language_worlds import EACH, EDGES, FIRST, LATENCY, SCENARIOS, LanguageService, LanguageWorld
+from benchmarks.language_worlds import EACH, EDGES, FINE_EACH, FIRST, LATENCY, SCENARIOS, LanguageService, LanguageWorld
 from benchmarks.release_language import VIEWS, LanguageResult, judge, table
 
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}
@@ -31,7 +31,7 @@ def test_longer_answers_take_longer_and_each_of_their_tokens_does_not() -> None:
 def test_a_slower_decode_hides_behind_shorter_answers_and_not_in_tokens() -> None:
     hidden, usual = (medians("decode +50 %, answers shorter by a third", arm) for arm in ("canary", "baseline"))
     assert hidden[LATENCY] == pytest.approx(usual[LATENCY], rel=0.26)
-    assert hidden["time_per_token, fine"] > 1.2 * usual["time_per_token, fine"]
+    assert hidden[FINE_EACH] > 1.2 * usual[FINE_EACH]
 
 
 def test_a_request_that_outlasts_its_caller_fails_and_comes_again() -> None:
@@ -49,6 +49,11 @@ def test_a_request_that_outlasts_its_caller_fails_and_comes_again() -> None:
 def test_the_gate_takes_longer_answers_for_slower_ones_unless_it_reads_tokens() -> None:
     found = [judge(NAMED["answers twice as long"], names, 10.0, 4, seed=1).wrong for names in VIEWS.values()]
     assert found == [4, 0, 0]
+
+
+@pytest.mark.parametrize("arms", ["both new arms", "the new version alone"])
+def test_first_tokens_of_a_cold_cache_take_no_version_back(arms: str) -> None:
+    assert judge(NAMED[f"prefix cache cold in {arms}"], VIEWS["tokens, at the proxies"], 10.0, 4, seed=1).wrong == 0
 
 
 def test_the_table_has_a_row_for_each_scenario_and_a_share_for_each_view() -> None:
