@@ -122,7 +122,8 @@ def test_a_remote_component_follows_its_alias(engine_workspace: Workspace) -> No
 
 
 def test_a_transform_says_what_a_child_of_a_remote_component_was_called(engine_workspace: Workspace) -> None:
-    name, transforms = "one", []
+    name = "one"
+    transforms: list[Any] = []
 
     def program() -> None:
         Cluster(name, opts=Options(transforms=transforms))
