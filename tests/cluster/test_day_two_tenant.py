@@ -27,6 +27,8 @@ from headway.wire import TENANT
 from pulumi_embedded.providers.aws.account import AccountObject
 from pulumi_embedded.providers.aws.kind import ACCOUNT_ID
 from sandbox.cloud import objectstore
+from sandbox.cluster.toolchain import ensure_toolchain
+from sandbox.progress import Silent
 from tests import day_two_page
 from tests.account_clients import account_clients, adoption_rows, held_in
 from tests.cluster.command import SECONDS, Sandbox
@@ -232,8 +234,9 @@ def new_definitions(sandbox: Sandbox, tmp_path: Path) -> Path:
             shutil.copytree(folder, made / folder.name)
         else:
             (made / folder.name).symlink_to(folder)
-    (file,) = made.glob("crds-*/keda/keda.sh_scaledobjects.yaml")
-    return file
+    # Another checkout's definitions may lie in the cache too.
+    (file,) = (file for file in ensure_toolchain(sandbox.layout, Silent()).crds("keda") if file.name == "keda.sh_scaledobjects.yaml")
+    return made / file.relative_to(sandbox.layout.toolchain)
 
 
 def test_definitions_move_with_their_chart_and_objects_survive(sandbox: Sandbox, new_definitions: Path) -> None:
