@@ -16,7 +16,7 @@ import numpy as np
 from headway.contract.xids import FATAL as FATAL_XIDS
 from headway.problem import Problem, ProblemLevel
 from headway.release.evidence import prefix_cache, queries, tokens
-from headway.release.evidence.counted import Counted, Risen, mesh_counts
+from headway.release.evidence.counted import LATENCY, Counted, Risen, mesh_counts
 from headway.release.evidence.drained import NOT_YET, DrainMeasurement, EarlierScrapes, newest, requests_since, waiting
 from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
 from headway.release.evidence.reading import ArmNames, JudgedService, RawReading, TickWindow, unanswered
@@ -157,10 +157,13 @@ class PrometheusEvidence:
                 whole = mesh_counts(service, arms, requests, durations, [], streams)
                 readings: dict[str, list[RawReading]] = {}
                 for pod in pods:
-                    mine = [[one for one in series if one[0].get(queries.POD, "") == pod] for series in (requests, durations)]
-                    spoken = {name: [one for one in series if one[0].get(queries.POD, "") == pod] for name, series in streams.items()}
-                    cut = [one for one in broken if one[0].get(queries.POD, "") == pod]
-                    counted = mesh_counts(replace(service, edges=whole.edges), arms, *mine, [], spoken, cut)
+                    asked, lasted, spoken = (
+                        _of_pod(pod, requests),
+                        _of_pod(pod, durations),
+                        {n: _of_pod(pod, s) for n, s in streams.items()},
+                    )
+                    judged = replace(service, edges=whole.edges)
+                    counted = mesh_counts(judged, arms, asked, lasted, [], spoken, _of_pod(pod, broken))
                     readings[pod] = [counted.arms(place, {})["stable"] for place in range(len(ends) - 1)]
                 return readings, {"edges": dict(whole.edges), "up": up, "classes": list(service.classes) or ["all"]}
             except (UnansweredError, UnreadableError) as error:
@@ -202,7 +205,7 @@ class PrometheusEvidence:
     ) -> list[RawReading]:
         namespace, present = service.tenant, arms.present
         requests = asking.rises(queries.at_replica(queries.REQUESTS, namespace, present))
-        durations = asking.rises(queries.at_replica(queries.DURATIONS, namespace, present))
+        durations = asking.rises(queries.at_replica(queries.DURATIONS, namespace, present)) if _judges(service, LATENCY) else []
         lost = asking.rises(queries.unreached(namespace, present))
         broken = asking.rises(queries.of_pods(queries.BROKEN, namespace, present))
         counted = mesh_counts(service, arms, requests, durations, lost, _streams(asking, service, present), broken)
@@ -345,10 +348,19 @@ class PrometheusEvidence:
         return shares
 
 
+def _of_pod(pod: str, series: Risen) -> Risen:
+    return [one for one in series if one[0].get(queries.POD, "") == pod]
+
+
 def _streams(asking: _Asking, service: JudgedService, arms: tuple[str, ...]) -> dict[str, Risen]:
     """By histogram, what the arms' proxies counted of streams of tokens; not asked for where a release is judged by other ones."""
-    wanted = [name for name in queries.STREAMS if name in service.edges or not service.edges]
-    return {name: asking.rises(queries.of_pods(queries.STREAMS[name][0], service.tenant, arms)) for name in wanted}
+    wanted = {name: metric for name, (metric, _) in queries.STREAMS.items() if _judges(service, name)}
+    return {name: asking.rises(queries.of_pods(metric, service.tenant, arms)) for name, metric in wanted.items()}
+
+
+def _judges(service: JudgedService, histogram: str) -> bool:
+    """Whether a release may be judged by it: one that has begun goes on by those of its beginning."""
+    return not service.edges or histogram in service.edges
 
 
 def _pod(labels: Mapping[str, str]) -> str:
