@@ -17,6 +17,7 @@ from components.naming import cluster_name
 from components.network.network import Network, NetworkArgs
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from components.nodes.role import NodeRole, NodeRoleArgs
+from components.nodes.scaling import system_group, zone_group
 from components.nodes.system_pool import SystemNodes, SystemNodesArgs
 from components.storage.storage import Storage, StorageArgs
 from components.versions import KUBERNETES
@@ -73,8 +74,8 @@ class _ClusterLayer:
         self._plane_zones = control_plane_zones(settings.network.zones, self._live.zones, stack)
 
     def _group_names(self) -> frozenset[str]:
-        groups = {f"{pool.name}-{zone[-1]}" for pool in self._settings.pools for zone in pool.zones}
-        return frozenset({f"{self._settings.system_pool.name}-nodes", *groups})
+        groups = {zone_group(pool.name, zone) for pool in self._settings.pools for zone in pool.zones}
+        return frozenset({system_group(self._settings.system_pool.name), *groups})
 
     def ground(self) -> None:
         """Keys, network and storage: what stands before there is a cluster."""

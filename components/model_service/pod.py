@@ -8,6 +8,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from components.addons.istio import PROXY_CONFIG
 from components.labels import labels, selector
 from components.model_service.configuration import FATE_SCRIPT, FETCH_CONFIG, FETCH_SCRIPT, RELAY_SCRIPT, TOKEN, TOKENS
 from components.model_service.probing import PROVEN, probes
@@ -98,7 +99,7 @@ def _annotations(release: Release, pool: Pool, serving: Serving, drain_seconds: 
         # so does every replica whose GPU the autoscaler cannot see.
         SAFE_TO_EVICT: "true" if model.workload_class.packing is Packing.PACK and use_is_seen(pool) else "false",
         "kubectl.kubernetes.io/default-container": SERVER,
-        "proxy.istio.io/config": f'{{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"{grace_seconds(drain_seconds)}s"}}',
+        PROXY_CONFIG: f'{{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"{grace_seconds(drain_seconds)}s"}}',
         **replica_measures.annotations(),
         # A native sidecar starts before the fetching init container and ends after the server.
         "sidecar.istio.io/nativeSidecar": "true",

@@ -113,7 +113,7 @@ class GpuPool(pulumi.ComponentResource):
     def _create_group(self, zone: str, after: Sequence[pulumi.Resource]) -> aws.eks.NodeGroup:
         pool = self._args.pool
         block = pool.capacity.kind == "block"
-        name = f"{self._name}-{zone[-1]}"
+        name = scaling.zone_group(self._name, zone)
         # A capacity block is bought for one type, which its template names.
         bought, types = _CAPACITY_TYPES[pool.capacity.kind], () if block else pool.instance_types
         live = self._args.live.get(name)

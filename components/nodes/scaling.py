@@ -15,6 +15,16 @@ DESIRED = "scalingConfig.desiredSize"
 """The input that is left to the autoscaler."""
 
 
+def system_group(pool: str) -> str:
+    """Logical name of the system pool's group."""
+    return f"{pool}-nodes"
+
+
+def zone_group(pool: str, zone: str) -> str:
+    """Logical name of a GPU pool's group in a zone."""
+    return f"{pool}-{zone[-1]}"
+
+
 @dataclass(frozen=True, kw_only=True)
 class LiveGroup:
     """What EKS says of a group: its nodes, the bounds that it has now, the release of its image, and how which instances are bought."""

@@ -58,11 +58,12 @@ class SystemNodes(pulumi.ComponentResource):
             ),
             pulumi.ResourceOptions(parent=self),
         )
-        live = args.live.get(f"{name}-nodes")
+        group = scaling.system_group(name)
+        live = args.live.get(group)
         again = scaling.anew(live, ON_DEMAND, pool.instance_types)
         desired, ignored = scaling.desired(pool.size, live, again=again)
         self.group = aws.eks.NodeGroup(
-            f"{name}-nodes",
+            group,
             cluster_name=args.cluster_name,
             node_role_arn=args.role_arn,
             subnet_ids=list(args.subnet_ids),

@@ -1,15 +1,15 @@
 """What the gateway's proxies measure of streams of tokens, as callers get them: when the first came, and how long each further one took. Pure.
 
-The times are found by the script that counts tokens (`gateway_scripts.py`) and become histograms by Envoy's stats access logger, which
-istiod's proxies of 1.31 hold (istio/proxy, bazel/extension_config). Envoy knows no tokens: a stream's mean over all its tokens but the first
-is the finest that is honest here, for a chunk may hold several events, and an event several tokens. How the gaps of one stream differ, the
-server alone says. The trap: a proxy of Istio emits no statistic that it was not told to, and the logger no value under a name that it was
-not given, so tags are what contracts say and never what callers write.
+The times are found by the script that counts tokens (`gateway_scripts.py`) and become histograms by `stats_log.py`. Envoy knows no tokens:
+a stream's mean over all its tokens but the first is the finest that is honest here, for a chunk may hold several events, and an event
+several tokens. How the gaps of one stream differ, the server alone says. The trap: a proxy of Istio emits no statistic that it was not told
+to, and the logger no value under a name that it was not given, so tags are what contracts say and never what callers write.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from components.platform import stats_log
 from components.platform.gateway_scripts import BETWEEN, FIRST, TENANT_STATE, TOKENS_STATE
 
 STATISTICS = "headway"
@@ -27,34 +27,13 @@ def edges() -> dict[str, list[int]]:
 
 def access_log() -> list[dict[str, Any]]:
     """One logger for each time, which hears of the requests alone that have it."""
-    tags = [_tag("tenant", TENANT_STATE, "name"), _tag("model", TENANT_STATE, "model")]
+    tags = [stats_log.tag("tenant", TENANT_STATE, "name"), stats_log.tag("model", TENANT_STATE, "model")]
     return [
-        {
-            "name": "envoy.access_loggers.stats",
-            "filter": {
-                "metadata_filter": {
-                    "matcher": {"filter": TOKENS_STATE, "path": [{"key": name}], "value": {"present_match": True}},
-                    "match_if_key_not_found": False,
-                }
-            },
-            "typed_config": {
-                "@type": "type.googleapis.com/envoy.extensions.access_loggers.stats.v3.Config",
-                "stat_prefix": STATISTICS,
-                "histograms": [
-                    {
-                        "stat": {"name": name, "tags": tags},
-                        "unit": "Milliseconds",
-                        "value_format": f"%DYNAMIC_METADATA({TOKENS_STATE}:{name})%",
-                    }
-                ],
-            },
-        }
+        stats_log.histogram(
+            STATISTICS, stats_log.present(TOKENS_STATE, name), name, "Milliseconds", stats_log.written(TOKENS_STATE, name), tags
+        )
         for name in _EDGES
     ]
-
-
-def _tag(name: str, state: str, key: str) -> dict[str, str]:
-    return {"name": name, "value_format": f"%DYNAMIC_METADATA({state}:{key})%"}
 
 
 def quantile(name: str, share: float, tenant: str, model: str, window: str = "5m") -> str:

@@ -10,6 +10,7 @@ refused, known or not.
 import json
 from collections.abc import Mapping
 
+from components.addons.istio import PROXY_CONFIG
 from components.identity import POD_IDENTITY_AGENT
 from components.platform import replica_measures
 from components.platform.rule import AdmissionRule
@@ -37,7 +38,7 @@ _OUTBOUND = f"v in {json.dumps(['', POD_IDENTITY_AGENT])}"
 _SETTINGS = r"""v.matches('^\\{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"[0-9]+s"\\}$')"""
 _WRITTEN = {
     **{key: f"v == {json.dumps(value)}" for key, value in replica_measures.annotations().items()},
-    "proxy.istio.io/config": _SETTINGS,
+    PROXY_CONFIG: _SETTINGS,
     "sidecar.istio.io/inject": _TRUE,
     "sidecar.istio.io/nativeSidecar": _TRUE,
     "traffic.sidecar.istio.io/excludeInboundPorts": _INBOUND,

@@ -19,6 +19,7 @@ from itertools import accumulate, repeat
 from typing import Any
 
 from components.addons.istio import BUCKETS_ANNOTATION, EMITTED_ANNOTATION
+from components.platform import stats_log
 from components.platform.gateway_scripts import USAGE
 from headway.signals.buckets import latency_edges_milliseconds
 from headway.wire import BROKEN_STREAMS, CLASS_HEADER, CLASS_TAG, FIRST_TOKEN, NEXT_TOKEN, STREAM_TIMES
@@ -99,38 +100,20 @@ end
 def access_log(*, classes: bool) -> list[dict[str, Any]]:
     """A logger for each time, one for who waited in vain, and one for streams that failed."""
     of_classes = [(CLASS_TAG, "class")] if classes else []
-    tags = [_tag(name, key) for name, key in [("mirrored", "mirrored"), *of_classes]]
-    in_vain = {"and_filter": {"filters": [_present("began"), _absent(FIRST_TOKEN), _absent("settled")]}}
+    tags = [stats_log.tag(name, STATE, key) for name, key in [("mirrored", "mirrored"), *of_classes]]
+    in_vain = {"and_filter": {"filters": [_present("began"), stats_log.absent(STATE, FIRST_TOKEN), stats_log.absent(STATE, "settled")]}}
     return [
-        *(_histogram(name, f"%DYNAMIC_METADATA({STATE}:{name})%", tags, _present(name)) for name in _EDGES),
+        *(_histogram(name, stats_log.written(STATE, name), tags, _present(name)) for name in _EDGES),
         _histogram(FIRST_TOKEN, "%DURATION%", tags, in_vain),
-        _logger(_present(BROKEN_STREAMS), counters=[{"stat": {"name": BROKEN_STREAMS, "tags": tags}, "value_fixed": 1}]),
+        stats_log.logger(
+            STREAM_TIMES, _present(BROKEN_STREAMS), counters=[{"stat": {"name": BROKEN_STREAMS, "tags": tags}, "value_fixed": 1}]
+        ),
     ]
 
 
 def _histogram(name: str, value: str, tags: list[dict[str, str]], which: dict[str, Any]) -> dict[str, Any]:
-    return _logger(which, histograms=[{"stat": {"name": name, "tags": tags}, "unit": _UNITS[name], "value_format": value}])
-
-
-def _logger(which: dict[str, Any], **counted: list[dict[str, Any]]) -> dict[str, Any]:
-    kind = "type.googleapis.com/envoy.extensions.access_loggers.stats.v3.Config"
-    return {"name": "envoy.access_loggers.stats", "filter": which, "typed_config": {"@type": kind, "stat_prefix": STREAM_TIMES, **counted}}
-
-
-def _tag(name: str, key: str) -> dict[str, str]:
-    return {"name": name, "value_format": f"%DYNAMIC_METADATA({STATE}:{key})%"}
+    return stats_log.histogram(STREAM_TIMES, which, name, _UNITS[name], value, tags)
 
 
 def _present(key: str) -> dict[str, Any]:
-    return _of(key, {"present_match": True}, found=False)
-
-
-def _absent(key: str) -> dict[str, Any]:
-    """What is there is a number, and no number is null."""
-    return _of(key, {"null_match": {}}, found=True)
-
-
-def _of(key: str, value: dict[str, Any], *, found: bool) -> dict[str, Any]:
-    """`found`: what holds where nobody said anything."""
-    matcher = {"filter": STATE, "path": [{"key": key}], "value": value}
-    return {"metadata_filter": {"matcher": matcher, "match_if_key_not_found": found}}
+    return stats_log.present(STATE, key)

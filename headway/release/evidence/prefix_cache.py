@@ -5,6 +5,7 @@ day, and a version that was warmed by copies sooner than its baseline. Neither s
 new version's first tokens are no evidence, for it or against it: a release waits, and one whose cache never becomes as warm is held.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -36,9 +37,8 @@ def compared(arms: Mapping[str, Any], said: Mapping[str, Mapping[str, float]]) -
     ]
     if not cold:
         return arms, {}
-    return {**arms, **{part: _without(arms[part]) for part in cold}}, {
-        part: 1 - share for part, share in computed.items() if share == share
-    }
+    known = {part: 1 - share for part, share in computed.items() if not math.isnan(share)}
+    return {**arms, **{part: _without(arms[part]) for part in cold}}, known
 
 
 def _computed(said: Mapping[str, float]) -> float:

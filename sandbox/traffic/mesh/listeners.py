@@ -9,7 +9,7 @@ import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from components.platform import replica_measures
+from components.platform import replica_measures, stats_log
 from headway.wire import COLLECTOR, MESH_NAMESPACE, MODEL, MONITORING_NAMESPACE, SAMPLES_PROVIDER
 from sandbox.traffic.mesh import patches, security
 from sandbox.traffic.mesh.clusters import address
@@ -127,7 +127,7 @@ def sidecar(snapshot: MeshSnapshot, pod: MeshObject, port: int, ip: str, cluster
 def _of_pod(log: EnvoyMessage, metadata: MeshObject) -> EnvoyMessage | None:
     """A logger of a pod's proxy. One Envoy stands for all proxies, so what it counts for a pod is told by it, as the scrape tells it of the
     pod's own page. None where that page would not show it, or with other edges: a pod's annotations decide both."""
-    if log["name"] != "envoy.access_loggers.stats":
+    if log["name"] != stats_log.NAME:
         return log
     told = metadata.get("annotations") or {}
     if any(told.get(key) != value for key, value in replica_measures.annotations().items()):
