@@ -19,6 +19,8 @@ def values(cluster_name: str, annotations: Annotations = None) -> dict[str, Any]
     monitored = {"enabled": True, "serviceMonitor": {"enabled": True}}
     return {
         "clusterName": cluster_name,
+        # Templates of the chart: with them would go every autoscaler of every tenant, held by a finalizer that nobody is left to take off.
+        "crds": {"additionalAnnotations": {"helm.sh/resource-policy": "keep"}},
         "image": {"pullPolicy": "IfNotPresent"},
         "operator": {"replicaCount": 2},
         "metricsServer": {"replicaCount": 2},

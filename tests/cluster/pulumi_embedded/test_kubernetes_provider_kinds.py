@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from components.addons import keda
 from headway.wire import RECORDED_CHART
 from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
 from tests.cluster.conftest import ControlPlane, eventually
@@ -106,11 +107,30 @@ def test_other_values_than_the_recorded_ones_are_drift(driver: Driver, team: str
     assert "values.replicas" in driver.drift(first)
 
 
-def test_deleting_a_release_keeps_the_definitions(driver: Driver, team: str, control_plane: ControlPlane, charts: Charts) -> None:
-    made = driver.create(RELEASE, "again", release("keda", team))
+KEPT = {"crds": {"additionalAnnotations": {"helm.sh/resource-policy": "keep"}}}
+
+
+def test_a_release_leaves_its_definitions_if_its_values_say_so(
+    driver: Driver, team: str, control_plane: ControlPlane, charts: Charts
+) -> None:
+    made = driver.create(RELEASE, "again", release("keda", team, values=KEPT))
     driver.delete(made)
     assert driver.read(made) is None
     assert "scaledobjects.keda.sh" in definitions(control_plane)
+    assert keda.values("cluster")["crds"] == KEPT["crds"], "else every autoscaler would go with the chart"
+
+
+def test_definitions_that_are_templates_go_with_their_release(
+    driver: Driver, team: str, control_plane: ControlPlane, charts: Charts
+) -> None:
+    driver.delete(driver.create(RELEASE, "once", release("keda", team)))
+    assert not any(name.endswith("keda.sh") for name in definitions(control_plane))
+    driver.create(RELEASE, "back", release("keda", team))
+
+
+def test_definitions_of_a_charts_folder_stay(driver: Driver, team: str, control_plane: ControlPlane, charts: Charts) -> None:
+    driver.delete(driver.create(RELEASE, "stack", release("kube-prometheus-stack", team)))
+    assert "podmonitors.monitoring.coreos.com" in definitions(control_plane)
 
 
 def test_definitions_are_left_out_on_request(driver: Driver, team: str, control_plane: ControlPlane) -> None:

@@ -230,10 +230,15 @@ def test_every_chart_with_definitions_upgrades_them_with_itself() -> None:
     Resource Definitions").
     """
     assert prometheus.values(days=1, storage_bytes=2**30)["crds"] == {"enabled": False}, "its own are in that folder"
-    assert prometheus.definitions_values()["crds"]["annotations"] == {"helm.sh/resource-policy": "keep"}
     assert gpu_operator.values([pool("l4")])["operator"]["upgradeCRD"] is True, "a hook of the chart applies them"
     assert istio.base_values().get("base", {}).get("enableCRDTemplates", True), "templates of the chart, upgraded like any other"
     assert keda.values("c").get("crds", {}).get("install", True), "templates of the chart, upgraded like any other"
+
+
+def test_definitions_that_are_templates_stay_when_their_chart_goes() -> None:
+    """Istio's templates and cert-manager's (`crds.keep`) say so themselves; the others say what the values do."""
+    assert prometheus.definitions_values()["crds"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert keda.values("c")["crds"]["additionalAnnotations"] == {"helm.sh/resource-policy": "keep"}
 
 
 def test_the_versions_file_holds_every_chart_that_is_installed_and_no_other() -> None:

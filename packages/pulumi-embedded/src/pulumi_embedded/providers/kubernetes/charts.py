@@ -15,8 +15,13 @@ class KnownChart:
     definitions: tuple[str, ...] = ()
     own: tuple[tuple[str, str, str], ...] = ()
     """(group, version, kind) of minimal, permissive, cluster-scoped definitions."""
+    kept_by: tuple[str, ...] = ()
+    """Where values annotate definitions that are templates, so that Helm leaves them when the release goes (`helm.sh/resource-policy`). Empty
+    where the chart does so itself, or has them in its folder `crds`, of which Helm deletes nothing.
+    """
 
 
+_POLICY = "helm.sh/resource-policy"
 _NONE = KnownChart()
 _PROMETHEUS = KnownChart(("prometheus-operator",))
 
@@ -34,7 +39,7 @@ CHARTS: dict[str, KnownChart] = {
     "gpu-operator": KnownChart(own=(("nvidia.com", "v1", "ClusterPolicy"), ("nvidia.com", "v1alpha1", "NVIDIADriver"))),
     "grafana": _NONE,
     "istiod": _NONE,
-    "keda": KnownChart(("keda",)),
+    "keda": KnownChart(("keda",), kept_by=("crds", "additionalAnnotations", _POLICY)),
     "kube-prometheus-stack": _PROMETHEUS,
     "loki": _NONE,
     "metrics-server": _NONE,
@@ -43,7 +48,7 @@ CHARTS: dict[str, KnownChart] = {
     "opencost": _NONE,
     "opentelemetry-collector": _NONE,
     "prometheus-node-exporter": _NONE,
-    "prometheus-operator-crds": _PROMETHEUS,
+    "prometheus-operator-crds": KnownChart(("prometheus-operator",), kept_by=("crds", "annotations", _POLICY)),
     "tempo": _NONE,
     "tempo-distributed": _NONE,
 }

@@ -141,7 +141,7 @@ class KubernetesProvider(Provider):
 
     def delete(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties, step: ProviderStep) -> None:
         if type == RELEASE_TYPE:
-            self._releases.delete(id, step)
+            self._releases.delete(id, inputs, step)
         else:
             self._connected.delete(kind_of(type), id, inputs, outputs, step)
 

@@ -143,10 +143,15 @@ class Releases:
             live["values"] = {"valuesDigest": data.get("valuesDigest")}
         return LiveResource(id, live, {**outputs, **live, "status": _status(live, int(data.get("revision") or 1))})
 
-    def delete(self, id: str, step: ProviderStep) -> None:
-        """Remove the record. Definitions stay, as with Helm: deleting one would delete every object of its kind."""
+    def delete(self, id: str, inputs: Properties, step: ProviderStep) -> None:
+        """Remove the record, and definitions that are templates of the chart, with every object of their kinds, unless the values keep them."""
         namespace, name = names.split_id(id)
         self.objects.delete(_RECORD, names.object_id(namespace or "default", _PREFIX + name), {}, {}, step)
+        chart = CHARTS[chart_name(str(inputs["chart"]))]
+        if not chart.kept_by or _said(inputs.get("values"), chart.kept_by) == "keep":
+            return
+        for definition in crds.read(file for each in chart.definitions for file in self.definitions(each, step)):
+            self.objects.delete(crds.DEFINITION, definition["metadata"]["name"], {}, {}, step)
 
     def _create_namespace(self, namespace: str) -> None:
         if self.objects.cluster.get(_NAMESPACE, "", namespace) is None:
@@ -159,6 +164,12 @@ class Releases:
         if found:
             step.status(f"installing {len(found)} definitions")
             crds.install(found, self.objects.cluster, step, self.objects.clock)
+
+
+def _said(values: Any, path: Sequence[str]) -> Any:
+    for key in path:
+        values = values.get(key) if isinstance(values, dict) else None
+    return values
 
 
 def _status(inputs: Properties, revision: int) -> Properties:
