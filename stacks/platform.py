@@ -33,7 +33,7 @@ from components.labels import tags
 from components.manifests import Manifest
 from components.mirror import listing
 from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name
-from components.network.plan import subnets
+from components.network.plan import subnet_name, subnets
 from components.observability import manifests as observability
 from components.permissions import Statement
 from components.platform import (
@@ -276,7 +276,13 @@ class _PlatformLayer:
             ),
             after=[identity],
         )
-        service = gateway_service.manifest(public=gateway.public, encrypted=gateway.certificate is not None, clients=gateway.clients)
+        tier = "public" if gateway.public else "private"
+        service = gateway_service.manifest(
+            public=gateway.public,
+            encrypted=gateway.certificate is not None,
+            clients=gateway.clients,
+            subnets=[subnet_name(self._cluster, tier, zone) for zone in sorted(self._settings.network.zones)],
+        )
         # The controller stays until the Service is gone, for only it can take the balancer away.
         made = self._objects("gateway", [service], after=[controller, self._namespace(GATEWAY_NAMESPACE)])
         self._service = cast(kubernetes.core.v1.Service, made.by_role[service.role])

@@ -15,7 +15,7 @@ import pulumi_aws as aws
 
 from components.naming import ROLE_LIMIT, physical
 from components.network import endpoints
-from components.network.plan import ZoneSubnets, subnets
+from components.network.plan import Tier, ZoneSubnets, subnet_name, subnets
 from components.permissions import Statement, document, service_trust
 from headway.contract.arithmetic.month import GATEWAY_ENDPOINTS
 
@@ -96,7 +96,7 @@ class Network(pulumi.ComponentResource):
         aws.ec2.DefaultSecurityGroup(f"{self._name}-closed", vpc_id=vpc.id, tags=self._tags("closed"), opts=self._child)
         return vpc
 
-    def _create_subnets(self, tier: Literal["public", "private", "intra"], tags: dict[str, str]) -> dict[str, aws.ec2.Subnet]:
+    def _create_subnets(self, tier: Tier, tags: dict[str, str]) -> dict[str, aws.ec2.Subnet]:
         def cidr(zone: ZoneSubnets) -> str:
             return str({"public": zone.public, "private": zone.private, "intra": zone.intra}[tier])
 
@@ -107,7 +107,7 @@ class Network(pulumi.ComponentResource):
                 availability_zone=zone.zone,
                 cidr_block=cidr(zone),
                 map_public_ip_on_launch=False,
-                tags={**self._tags(f"{tier}-{zone.letter}"), **tags},
+                tags={"Name": subnet_name(self._args.cluster_name, tier, zone.zone), **tags},
                 opts=self._child,
             )
             for zone in self._plan

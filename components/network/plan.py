@@ -8,6 +8,9 @@ subnet behind it.
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from typing import Literal
+
+Tier = Literal["public", "private", "intra"]
 
 ZONE_LETTERS = "abcdef"
 BLOCK_BITS = 3
@@ -31,6 +34,11 @@ class ZoneSubnets:
     @property
     def letter(self) -> str:
         return self.zone[-1]
+
+
+def subnet_name(cluster: str, tier: Tier, zone: str) -> str:
+    """Tag `Name` of a zone's subnet, by which the Load Balancer Controller finds it too."""
+    return f"{cluster}-{tier}-{zone[-1]}"
 
 
 def subnets(cidr: IPv4Network, zones: tuple[str, ...]) -> tuple[ZoneSubnets, ...]:

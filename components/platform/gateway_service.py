@@ -2,8 +2,10 @@
 
 An object of ours and not of Istio's chart, so that policies see it, the layer waits for its address and knows it.
 The balancer hands connections on under its own address: a caller in the cluster that kept its own would be answered
-past the balancer, and hang. Sources: kubernetes-sigs/aws-load-balancer-controller v3.5.0,
-"Service annotations" of its guide; kubernetes/cloud-provider-aws#1160.
+past the balancer, and hang. And it is told its subnets: left to find them, the controller looks once, so that a zone
+added later would have gateways whose readiness gate never opens, and one taken away a subnet that cannot be deleted.
+Sources: kubernetes-sigs/aws-load-balancer-controller v3.5.0, "Service annotations" of its guide, and
+`pkg/service/model_build_load_balancer.go` (buildLoadBalancerSubnets); kubernetes/cloud-provider-aws#206 and #1160.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,8 +24,8 @@ READY_PORT, READY_PATH = 15021, "/healthz/ready"
 _ANNOTATION = "service.beta.kubernetes.io/aws-load-balancer-"
 
 
-def manifest(*, public: bool, encrypted: bool, clients: Sequence[IPv4Network]) -> Manifest:
-    """The Service. `clients` are the ranges that the balancer's security group admits."""
+def manifest(*, public: bool, encrypted: bool, clients: Sequence[IPv4Network], subnets: Sequence[str]) -> Manifest:
+    """The Service. `clients` are the ranges that the balancer's security group admits, `subnets` the names of those where it stands."""
     ports = {"http": 80, **({"https": 443} if encrypted else {})}
     return Manifest(
         role="service",
@@ -33,7 +35,7 @@ def manifest(*, public: bool, encrypted: bool, clients: Sequence[IPv4Network]) -
             GATEWAY_RELEASE,
             namespace=GATEWAY_NAMESPACE,
             labels=labels("gateway"),
-            annotations=annotations(public=public),
+            annotations=annotations(public=public, subnets=subnets),
             spec={
                 "type": "LoadBalancer",
                 "loadBalancerClass": LOAD_BALANCER_CLASS,
@@ -47,7 +49,7 @@ def manifest(*, public: bool, encrypted: bool, clients: Sequence[IPv4Network]) -
     )
 
 
-def annotations(*, public: bool) -> dict[str, str]:
+def annotations(*, public: bool, subnets: Sequence[str]) -> dict[str, str]:
     """What the controller makes of the Service."""
     attributes = {
         "deregistration_delay.timeout_seconds": str(GATEWAY_DRAIN_SECONDS),
@@ -60,6 +62,7 @@ def annotations(*, public: bool) -> dict[str, str]:
         "healthcheck-protocol": "http",
         "nlb-target-type": "ip",
         "scheme": "internet-facing" if public else "internal",
+        "subnets": ",".join(subnets),
         "target-group-attributes": ",".join(f"{key}={value}" for key, value in sorted(attributes.items())),
     }
     return {f"{_ANNOTATION}{key}": value for key, value in sorted(said.items())}

@@ -19,7 +19,7 @@ PREFIX = "service.beta.kubernetes.io/aws-load-balancer-"
 
 
 def body(*, public: bool = False, encrypted: bool = True) -> Any:
-    return gateway_service.manifest(public=public, encrypted=encrypted, clients=[OFFICE]).body
+    return gateway_service.manifest(public=public, encrypted=encrypted, clients=[OFFICE], subnets=["a", "b"]).body
 
 
 @pytest.mark.parametrize(("public", "scheme"), [(True, "internet-facing"), (False, "internal")])

@@ -31,6 +31,7 @@ from tests.components.program import HANDED_OVER, NODE_GROUPS, config_of, layer,
 from tests.components.recording import EKS_CLUSTER, Recording, Registration
 
 STACKS = tuple(sorted(file.stem.removeprefix("Pulumi.") for file in FOLDER.glob("Pulumi.*.yaml")))
+BALANCER = "service.beta.kubernetes.io/aws-load-balancer-"
 CLUSTERS = tuple(stack for stack in STACKS if stack.endswith("-cluster"))
 PLATFORMS = tuple(stack for stack in STACKS if stack.endswith("-platform"))
 LAYERS = (*CLUSTERS, *PLATFORMS)
@@ -155,6 +156,15 @@ def test_a_layer_previews_before_the_one_above_is_deployed(stack: str) -> None:
     found = run(stack, preview=True, deployed=False)
     assert list(found.lines()) == list(layer(stack).lines()), "the first preview of an environment would hide part of it"
     assert len([line for line in found.log if "is not deployed yet" in line]) == 1, "why values are unknown is said, and once"
+
+
+@pytest.mark.parametrize("stack", PLATFORMS)
+def test_the_gateways_balancer_stands_in_each_zone_of_the_network(stack: str) -> None:
+    (service,) = [r.inputs for r in layer(stack).of_type("kubernetes:core/v1:Service") if r.inputs["spec"].get("loadBalancerClass")]
+    said = {key.removeprefix(BALANCER): value for key, value in service["metadata"]["annotations"].items()}
+    tag = f"kubernetes.io/role/{'elb' if said['scheme'] == 'internet-facing' else 'internal-elb'}"
+    subnets = [r.inputs for r in layer(stack.replace("-platform", "-cluster")).of_type("aws:ec2/subnet:Subnet")]
+    assert said["subnets"].split(",") == sorted(each["tags"]["Name"] for each in subnets if tag in each["tags"])
 
 
 @pytest.mark.parametrize("stack", PLATFORMS)
