@@ -13,7 +13,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations demo-llm demo-llm-releases test-llm test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic bench-llm-memory lock clean clean-llm
+.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations demo-llm demo-llm-traffic demo-llm-releases test-llm test-traffic fuzz mutants weaken soak bench bench-drift bench-release bench-traffic bench-llm-memory lock clean clean-llm
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -93,8 +93,11 @@ demo-faults: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## kill eac
 demo-operations: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: an evaluation takes a version back, drift is proven, KEDA scales, Alertmanager tells
 	@$(BIN)/python -m benchmarks.traffic_rollouts operations
 
-demo-llm: .venv/.ready .venv-servers/.ready .venv-traffic/.ready .venv-llm/.ready  ## a language model on the real vLLM behind Envoy, under load (6 GB of disk, 5 GiB of memory; make demo-down, clean-llm)
-	@$(BIN)/python -m sandbox.traffic.language_demo
+demo-llm: .venv/.ready .venv-servers/.ready .venv-traffic/.ready .venv-llm/.ready  ## a language model on the real vLLM behind Envoy: a good release promoted, three bad ones caught (6 GB of disk, 8 GiB of memory; make demo-down, clean-llm)
+	@$(BIN)/python -m sandbox.traffic.demo --language
+
+demo-llm-traffic: .venv/.ready .venv-servers/.ready .venv-traffic/.ready .venv-llm/.ready  ## only the language model under load, for requests of your own
+	@$(BIN)/python -m sandbox.traffic.demo --language --traffic-only
 
 demo-llm-releases: .venv/.ready .venv-servers/.ready .venv-traffic/.ready .venv-llm/.ready  ## each of nine releases of the language model on real traffic (hours); goes on where it was interrupted
 	@$(BIN)/python -m benchmarks.traffic_rollouts language

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sandbox.traffic.demo import PROMOTED, Wanted
+from sandbox.traffic.tried_models import PROMOTED, Wanted
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from benchmarks.traffic_models import ALIKE, TRIED
 from benchmarks.traffic_operations import SCENES, operations
 from benchmarks.traffic_results import Book, TrafficCell, circumstances, table
 from benchmarks.traffic_steps import SERVER, artifact_name, back, kept_process, kill, over, pods_process, seconds_until
@@ -30,11 +29,12 @@ from sandbox.cluster.control_plane import SandboxCluster
 from sandbox.cluster.control_plane_programs import API_SERVER
 from sandbox.extras import EXTRAS
 from sandbox.progress import Silent
-from sandbox.traffic.demo import PROMOTED, alone, stop_on_signals
+from sandbox.traffic.demo import alone, stop_on_signals
 from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.release_trials import CHAIN, ReleaseTrials, TrialResult, layout_of
 from sandbox.traffic.steady_load import SteadyLoad
+from sandbox.traffic.tried_models import PROMOTED, TRIED
 
 PROJECT = Path(__file__).parents[1]
 LATE = 504
@@ -115,7 +115,7 @@ def faults(trials: ReleaseTrials, loads: SteadyLoad, book: Book, kind: str, name
     """Each fault `runs` times, in the middle of a release that is as good as what serves."""
     for run, name in ((run, name) for run in range(1, runs + 1) for name in names):
         if not book.has(kind, name, run):
-            if artifact_name(trials, trials.serving() or trials.first()) not in ALIKE or not over(trials):
+            if artifact_name(trials, trials.serving() or trials.first()) not in TRIED["releases"].alike or not over(trials):
                 back(trials)
             played = "stable" if artifact_name(trials, trials.serving() or trials.first()) == "identical" else "identical"
 
@@ -212,7 +212,9 @@ def main(arguments: Sequence[str]) -> int:
         with alone(layout, timeout_seconds=PATIENCE_SECONDS):
             if given.anew:
                 path.unlink(missing_ok=True)
-            if not _taken(tried.on(PROJECT, layout, given.speed or tried.speed), book, given.kind, given.names or known, given.runs):
+            if not _taken(
+                tried.on(PROJECT, layout, given.speed or tried.speed, Silent()), book, given.kind, given.names or known, given.runs
+            ):
                 return 1
     except KeyboardInterrupt:
         print(f"Interrupted; finished cells are kept in {path}.", flush=True)

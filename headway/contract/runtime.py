@@ -391,7 +391,7 @@ class Container(Part):
     protocol: Literal["http", "grpc"]
     """What it speaks on `port`; `grpc` is the Open Inference Protocol over gRPC, as golden requests are asked by it."""
     port: Annotated[Count, Field(ge=1024, le=65_535)]
-    """The port that takes requests."""
+    """The port that takes requests. Let its idle connections live longer than an hour: a request that meets their closing is lost."""
     health: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]{0,127}$")] = "/health"
     """HTTP path that answers 2xx when the server can take requests; not for `grpc`."""
     predict: Annotated[str, Field(pattern=r"^/[A-Za-z0-9._/-]{0,127}$")] = "/predict"

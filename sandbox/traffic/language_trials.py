@@ -1,43 +1,29 @@
-"""Releases of the language model on real traffic: nine kinds, and how each should end.
+"""Where releases of the language model are tried: a workspace whose one tenant has it.
 
-Two or three engines of vLLM run at a time, 2 to 4 GiB each, and each takes minutes to start, so a release lasts a quarter of an hour. The
-load is heavier than the demonstration's and the clock slower than the classifier's: a rollout needs as many requests.
+Two or three engines of vLLM run at a time, 2 to 4 GiB each, and each takes minutes to start, most of them imports; so a release lasts a
+quarter of an hour.
 """
 
-from collections.abc import Mapping
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from headway.problem import UserError
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress
-from sandbox.traffic import demo, language_demo, profile, workspace
-from sandbox.traffic.demo import CAUGHT_DARK, CAUGHT_ON_COPIES, PROMOTED, Wanted
+from sandbox.traffic import profile, workspace
+from sandbox.traffic.kube import Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.profile import LANGUAGE
 from sandbox.traffic.programs import programs
 from sandbox.traffic.release_trials import ReleaseTrials
-from sandbox.traffic.steady_load import SteadyLoad
 
-SPEED = 5.0
-RATE = 4.0
-"""Requests of users a second, by streams."""
 HELD_SECONDS = 3600.0
-WANTED: Mapping[str, Wanted] = {
-    "identical": PROMOTED,
-    "better": PROMOTED,
-    "slow-prefill": CAUGHT_ON_COPIES,
-    "slow-decode": CAUGHT_ON_COPIES,
-    "wrong": CAUGHT_DARK,
-    "garbled": CAUGHT_DARK,
-    "kv-exhausted": CAUGHT_DARK,
-    "leak": CAUGHT_ON_COPIES,
-    "dead": CAUGHT_ON_COPIES,
-}
-"""Of every release that the sorter has beside its stable one. `better` says three times as much, which makes it no slower."""
-ORDER = ("wrong", "garbled", "kv-exhausted", "slow-prefill", "slow-decode", "leak", "dead", "identical", "better")
-ALIKE = ("stable", "identical")
-"""What behaves alike once it serves; either is to the other what `identical` is to `stable`."""
+READY_SECONDS = 1500.0
+"""The contract's startup budget, and the sandbox's own way there."""
+_LOOK_SECONDS = 2.0
 
 
 class LanguageTrials(ReleaseTrials):
@@ -55,11 +41,27 @@ class LanguageTrials(ReleaseTrials):
         if not super().up() and not Supervisor(self.layout).runs(envoy.NAME):
             return False
         try:
-            language_demo.await_ready(self.layout)
+            await_ready(self.layout)
         except UserError as error:
-            demo.refused(error)
+            sys.stderr.write(f"error: {error}\n")
             return False
         return True
 
-    def loads(self) -> SteadyLoad:
-        return SteadyLoad(self.layout, self.artifacts, rates={LANGUAGE.model: RATE})
+
+def await_ready(layout: Layout, sleep: Callable[[float], None] = time.sleep, within: float = READY_SECONDS) -> None:
+    """Wait until the service's pods are ready. UserError where they are not in time, or the node refuses them."""
+    kube, deadline = Kube(layout.kubeconfig), time.monotonic() + within
+    while time.monotonic() < deadline:
+        pods = kube.get(f"/api/v1/namespaces/{LANGUAGE.tenant}/pods")["items"]
+        refused = [each["status"]["message"] for each in pods if each["status"].get("reason") == "NotServed"]
+        if refused:
+            raise UserError(f"The node does not run the pod: {refused[0]}.", "Nothing serves.", "Put that right and run the command again.")
+        conditions = [each["status"].get("conditions") or () for each in pods]
+        if pods and all(any(c["type"] == "Ready" and c["status"] == "True" for c in each) for each in conditions):
+            return
+        sleep(_LOOK_SECONDS)
+    raise UserError(
+        f"vLLM was not ready after {within / 60:.0f} min.",
+        "Nothing serves; it may still come, where the machine is busy.",
+        f"Its log is below {layout.logs / 'pods' / LANGUAGE.tenant}; `make demo-down` ends what runs.",
+    )

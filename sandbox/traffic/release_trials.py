@@ -8,6 +8,7 @@ release's own process is a child of this one; whoever stops must end it first, o
 import contextlib
 import json
 import os
+import shutil
 import subprocess
 import time
 import urllib.parse
@@ -269,6 +270,13 @@ def stop(layout: Layout) -> None:
     """End every command that works on the workspace, whoever started it, then every process of it."""
     command_records.end_all(layout)
     Supervisor(layout).stop_all(Silent())
+
+
+def forget(layout: Layout) -> None:
+    """Begin from nothing: a release that an earlier demonstration promoted would be no new one. Its reports stay."""
+    if layout.state.exists():
+        stop(layout)
+        shutil.rmtree(layout.state)
 
 
 def layout_of(checkout: Path) -> Layout:

@@ -21,7 +21,7 @@ from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.profile import LANGUAGE, ModelArtifacts, ServedModel
 from sandbox.traffic.token_stream import StreamClient, StreamTally
 
-RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0, "sorter": 1.0}
+RATES: Mapping[str, float] = {"classifier": 60.0, "encoder": 8.0, "sorter": 4.0}
 """Requests a second of each model's steady load: golden requests in turn, one caller; of the language model as streams."""
 TOKEN_SECONDS = 24 * 3600.0
 _LOAD_SECONDS = 24 * 3600.0

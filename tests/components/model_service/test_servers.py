@@ -202,6 +202,11 @@ def test_one_request_asks_for_no_more_answers_than_a_server_writes_at_once() -> 
     assert served(MODELS["chat"]).environment["VLLM_MAX_N_SEQUENCES"] == "128"
 
 
+def test_a_server_closes_no_idle_connection_before_its_proxy_does() -> None:
+    upstream_idle_timeout = 3600  # Envoy's own, which istiod leaves: config/core/v3/protocol.proto, HttpProtocolOptions.idle_timeout
+    assert int(served(MODELS["chat"]).environment["VLLM_HTTP_TIMEOUT_KEEP_ALIVE"]) > upstream_idle_timeout
+
+
 def test_a_setting_that_is_off_becomes_no_flag_or_its_opposite() -> None:
     plain = served(changed(CHAT, optimisation={"prefix_caching": False})).command
     assert "--no-enable-prefix-caching" in plain

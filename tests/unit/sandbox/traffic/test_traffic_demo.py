@@ -13,16 +13,17 @@ from typing import Any, cast
 import pytest
 
 from benchmarks import traffic_rollouts
-from benchmarks.traffic_models import TRIED
 from benchmarks.traffic_results import TrafficCell, table
 from headway.problem import Exit, UserError
 from sandbox.cluster.locks import exclusive
 from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
+from sandbox.progress import Silent
 from sandbox.traffic import command_records, demo, release_trials
-from sandbox.traffic.demo import STORY, WANTED, forget, main
+from sandbox.traffic.demo import main
 from sandbox.traffic.load import LoadTally
-from sandbox.traffic.release_trials import BEFORE_TRAFFIC, ReleaseTrials, TrialResult, stop
+from sandbox.traffic.release_trials import BEFORE_TRAFFIC, ReleaseTrials, TrialResult, forget, stop
+from sandbox.traffic.tried_models import PROMOTED, TRIED
 from tests.loopback import Handler, served
 
 WRITERS = {"releases": "build.py", "language": "train.py"}
@@ -49,8 +50,11 @@ def test_every_release_that_is_built_has_an_end_that_it_should_have(kind: str) -
     assert sorted(tried.order) == sorted(tried.wanted), "the table has them all"
 
 
-def test_the_story_tells_of_releases_of_the_classifier() -> None:
-    assert set(STORY) <= set(WANTED)
+@pytest.mark.parametrize("kind", TRIED)
+def test_a_demonstration_promotes_a_good_release_and_catches_three_bad_ones(kind: str) -> None:
+    tried = TRIED[kind]
+    good = [name for name in tried.story if tried.wanted[name] == PROMOTED]
+    assert (len(good), len(set(tried.story))) == (1, 4)
 
 
 def test_a_table_shows_of_whichever_model_how_each_release_ended() -> None:
@@ -80,8 +84,8 @@ def test_a_table_of_another_model_begins_the_workspace_anew(tmp_path: Path, kind
     for folder in (contract.parent, layout.state):
         folder.mkdir(parents=True)
     contract.touch()
-    begun = replace(TRIED[kind], trials=lambda _, layout, speed: ReleaseTrials(layout, cast(Any, None), speed))
-    assert begun.on(tmp_path, layout, 5.0).speed == 5.0
+    begun = replace(TRIED[kind], trials=lambda _, layout, speed, _progress: ReleaseTrials(layout, cast(Any, None), speed))
+    assert begun.on(tmp_path, layout, 5.0, Silent()).speed == 5.0
     assert layout.state.exists() is kept
 
 
@@ -100,14 +104,17 @@ def test_a_table_of_another_model_begins_the_workspace_anew(tmp_path: Path, kind
     ],
 )
 def test_a_release_that_is_caught_too_late_has_not_ended_as_it_should(name: str, found: TrialResult, met: bool) -> None:
-    assert WANTED[name].met(found) is met
+    assert TRIED["releases"].wanted[name].met(found) is met
 
 
-def test_a_release_that_does_not_exist_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("model", "name"), [((), "garbled"), (("--language",), "errors")])
+def test_a_release_that_the_model_does_not_have_is_refused_by_name(
+    model: tuple[str, ...], name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
-        main(["perfect"])
+        main([*model, name])
     assert ended.value.code == 2
-    assert "no release perfect; choose from identical" in capsys.readouterr().err
+    assert f"no release {name}; choose from identical" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("result", "enough"), [(b'[{"value": [1, "5"]}]', True), (b"[]", False)], ids=["requests", "none"])
