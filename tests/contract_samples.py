@@ -54,6 +54,18 @@ ADAPTED: dict[str, Any] = {
     ],
 }
 """What makes two adapters of the sample's language model."""
+PREFILL: dict[str, Any] = {
+    "gpu": {"share": "whole", "accelerator": "h100", "memory": "72Gi"},
+    "cpu": "12",
+    "memory": "96Gi",
+    "shared_memory": "8Gi",
+    "batching": {"kind": "continuous", "max_sequences": 16, "max_batched_tokens": 16384},
+    "min_replicas": 1,
+    "max_replicas": 2,
+    "prompt_tokens": 3000,
+    "token_capacity": "30000/s",
+}
+"""Replicas that read the prompts of the sample's language model."""
 
 L4_POOL: dict[str, Any] = {
     "name": "l4",

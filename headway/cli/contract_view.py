@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from headway.cli.contract_verdict import count, plain_console
+from headway.contract.arithmetic.apart import apart
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import node_room
@@ -23,6 +24,7 @@ from headway.contract.explanation import Line, written
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.reading.loader import TENANT_FILE, CheckResult
+from headway.contract.roles import prefill_of
 from headway.problem import Problem, shown
 
 SYSTEM_POOL_HINT = "--explain shows what is left, and what a lost node does"
@@ -31,7 +33,18 @@ SYSTEM_POOL_HINT = "--explain shows what is left, and what a lost node does"
 def _sums(
     owner: TenantContracts, model: Model, pools: Sequence[Pool] | None, models: Sequence[Model]
 ) -> list[tuple[str, tuple[Line, ...], str]]:
-    """Titles, lines and verdicts of all calculations about one model."""
+    """Titles, lines and verdicts of all calculations about one model; `models` are all roles of all tenants' models."""
+    parts = _sums_of_a_role(owner, model, pools, models)
+    if prefill := next((each for each in owner.roles if each == prefill_of(model)), None):
+        together = apart(model, pool_for(model, pools or ()), pool_for(prefill, pools or ()))
+        parts += [(f"Prefill: {title}", lines, verdict) for title, lines, verdict in _sums_of_a_role(owner, prefill, pools, models)]
+        parts += [("Prefill and decode apart", together.lines, "")] if together else []
+    return parts
+
+
+def _sums_of_a_role(
+    owner: TenantContracts, model: Model, pools: Sequence[Pool] | None, models: Sequence[Model]
+) -> list[tuple[str, tuple[Line, ...], str]]:
     pool = pool_for(model, pools) if pools else None
     memory, ram, start = fit(model), fit_ram(model), startup(model, pool)
     burn = budget_burn(model, start)
@@ -44,7 +57,7 @@ def _sums(
     ]
     if pool:
         spare = max(0, spare_for(model, pool, [each for each in models if pool_for(each, pools or ()) is pool]))
-        spare = min(spare, spare_devices_by_quota(owner.tenant, owner.models, model))
+        spare = min(spare, spare_devices_by_quota(owner.tenant, owner.roles, model))
         room = node_room(model, pool)
         parts += [
             (f"Replicas on a node of pool {pool.name}", room.lines, f"{room.replicas}, {room.short_of} runs out first"),
@@ -86,12 +99,12 @@ def print_system_pool(sums: Sequence[Line], *, explain: bool) -> None:
 
 def explained_record(result: CheckResult, pools: Sequence[Pool] | None) -> dict[str, object]:
     """All sums of all models, for programs."""
-    everything = [model for each in result.contracts for model in each.models]
+    everything = [role for each in result.contracts for role in each.roles]
     return {
         each.tenant.name: {
             "quota": {
                 ".".join(use.path[1:]): {"used": str(use.show(use.used)), "limit": str(use.show(use.limit)), "within": use.within}
-                for use in quota_use(each.tenant, each.models)
+                for use in quota_use(each.tenant, each.roles)
             },
             "models": {
                 model.name: {
@@ -119,7 +132,7 @@ def print_explained(result: CheckResult, pools: Sequence[Pool] | None) -> None:
         console.print(f"  [bold]{escape(title)}[/]" + (f": {escape(verdict)}" if verdict else ""))
         console.print(grid)
 
-    everything = [model for each in result.contracts for model in each.models]
+    everything = [role for each in result.contracts for role in each.roles]
     for each in result.contracts:
         console.print(f"\n[bold underline]{each.tenant.name}[/]")
         lines = [
@@ -128,7 +141,7 @@ def print_explained(result: CheckResult, pools: Sequence[Pool] | None) -> None:
                 f"{use.need} of {use.show(use.limit)}",
                 "; ".join(f"{line.what}: {line.why}" for line in use.lines),
             )
-            for use in quota_use(each.tenant, each.models)
+            for use in quota_use(each.tenant, each.roles)
         ]
         table("Quota, at maximum replicas", tuple(lines), "")
         for model in each.models:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from enum import StrEnum, unique
 from functools import cache
 
-from headway.contract.units import Bytes, Money
+from headway.contract.units import Bytes, Money, Throughput
 
 _MI = 2**20
 _GI = 2**30
@@ -192,12 +192,19 @@ class InstanceType:
     nvme: Bytes
     """Instance-store NVMe in total; zero where there is none."""
     efa_interfaces: int
-    """How many Elastic Fabric Adapters it takes; zero where it has none."""
+    """How many Elastic Fabric Adapters it takes, one a network card; zero where it has none."""
+    network: Throughput
+    """Of all network cards together, each way, without credits to burst."""
     price: Money
 
     @property
     def gpu(self) -> Gpu | None:
         return GPUS[self.accelerator] if self.accelerator else None
+
+    @property
+    def pods_network(self) -> Throughput:
+        """What all pods of a node have: the VPC CNI gives them addresses of the first network card alone."""
+        return Throughput(int(self.network) // max(1, self.efa_interfaces))
 
 
 PRICES_AS_OF = "2026-01-19"
@@ -207,34 +214,35 @@ PRICES_SOURCE = "AWS EC2 on-demand list prices, us-east-1, Linux; check before b
 
 _GB = 10**9
 # Hardware: AWS EC2 "Accelerated computing" and "General purpose" instance specifications, 2025-11.
-# name, accelerator, GPUs, vCPU, GiB, NVMe GB, EFA interfaces, USD/h
-_ROWS: tuple[tuple[str, Accelerator | None, int, int, int, int, int, str], ...] = (
-    ("g6.xlarge", Accelerator.L4, 1, 4, 16, 250, 0, "0.8048"),
-    ("g6.2xlarge", Accelerator.L4, 1, 8, 32, 450, 0, "0.9776"),
-    ("g6.4xlarge", Accelerator.L4, 1, 16, 64, 600, 0, "1.3232"),
-    ("g6.8xlarge", Accelerator.L4, 1, 32, 128, 900, 1, "2.0144"),
-    ("g6.12xlarge", Accelerator.L4, 4, 48, 192, 3760, 1, "4.6016"),
-    ("g6.16xlarge", Accelerator.L4, 1, 64, 256, 1880, 1, "3.3968"),
-    ("g6.24xlarge", Accelerator.L4, 4, 96, 384, 3760, 1, "6.6752"),
-    ("g6.48xlarge", Accelerator.L4, 8, 192, 768, 7520, 1, "13.3504"),
-    ("g6e.xlarge", Accelerator.L40S, 1, 4, 32, 250, 0, "1.861"),
-    ("g6e.2xlarge", Accelerator.L40S, 1, 8, 64, 450, 0, "2.24208"),
-    ("g6e.4xlarge", Accelerator.L40S, 1, 16, 128, 600, 0, "3.00424"),
-    ("g6e.8xlarge", Accelerator.L40S, 1, 32, 256, 900, 1, "4.52856"),
-    ("g6e.12xlarge", Accelerator.L40S, 4, 48, 384, 3800, 1, "10.49264"),
-    ("g6e.16xlarge", Accelerator.L40S, 1, 64, 512, 1900, 1, "7.57719"),
-    ("g6e.24xlarge", Accelerator.L40S, 4, 96, 768, 3800, 2, "15.06559"),
-    ("g6e.48xlarge", Accelerator.L40S, 8, 192, 1536, 7600, 4, "30.13118"),
-    ("p4d.24xlarge", Accelerator.A100_40GB, 8, 96, 1152, 8000, 4, "21.957642"),
-    ("p4de.24xlarge", Accelerator.A100_80GB, 8, 96, 1152, 8000, 4, "27.44705"),
-    ("p5.4xlarge", Accelerator.H100, 1, 16, 256, 3840, 1, "6.88"),
-    ("p5.48xlarge", Accelerator.H100, 8, 192, 2048, 30720, 32, "55.04"),
-    ("p5en.48xlarge", Accelerator.H200, 8, 192, 2048, 30720, 16, "63.296"),
-    ("m7i.large", None, 0, 2, 8, 0, 0, "0.1008"),
-    ("m7i.xlarge", None, 0, 4, 16, 0, 0, "0.2016"),
-    ("m7i.2xlarge", None, 0, 8, 32, 0, 0, "0.4032"),
-    ("m7i.4xlarge", None, 0, 16, 64, 0, 0, "0.8064"),
-    ("m7i.8xlarge", None, 0, 32, 128, 0, 0, "1.6128"),
+# Network: baselines of the table that karpenter-provider-aws generates from EC2's API (zz_generated.bandwidth.go, commit 1d92708).
+# name, accelerator, GPUs, vCPU, GiB, NVMe GB, EFA interfaces, network Mbit/s, USD/h
+_ROWS: tuple[tuple[str, Accelerator | None, int, int, int, int, int, int, str], ...] = (
+    ("g6.xlarge", Accelerator.L4, 1, 4, 16, 250, 0, 2_500, "0.8048"),
+    ("g6.2xlarge", Accelerator.L4, 1, 8, 32, 450, 0, 5_000, "0.9776"),
+    ("g6.4xlarge", Accelerator.L4, 1, 16, 64, 600, 0, 10_000, "1.3232"),
+    ("g6.8xlarge", Accelerator.L4, 1, 32, 128, 900, 1, 25_000, "2.0144"),
+    ("g6.12xlarge", Accelerator.L4, 4, 48, 192, 3760, 1, 40_000, "4.6016"),
+    ("g6.16xlarge", Accelerator.L4, 1, 64, 256, 1880, 1, 25_000, "3.3968"),
+    ("g6.24xlarge", Accelerator.L4, 4, 96, 384, 3760, 1, 50_000, "6.6752"),
+    ("g6.48xlarge", Accelerator.L4, 8, 192, 768, 7520, 1, 100_000, "13.3504"),
+    ("g6e.xlarge", Accelerator.L40S, 1, 4, 32, 250, 0, 2_500, "1.861"),
+    ("g6e.2xlarge", Accelerator.L40S, 1, 8, 64, 450, 0, 5_000, "2.24208"),
+    ("g6e.4xlarge", Accelerator.L40S, 1, 16, 128, 600, 0, 20_000, "3.00424"),
+    ("g6e.8xlarge", Accelerator.L40S, 1, 32, 256, 900, 1, 25_000, "4.52856"),
+    ("g6e.12xlarge", Accelerator.L40S, 4, 48, 384, 3800, 1, 100_000, "10.49264"),
+    ("g6e.16xlarge", Accelerator.L40S, 1, 64, 512, 1900, 1, 35_000, "7.57719"),
+    ("g6e.24xlarge", Accelerator.L40S, 4, 96, 768, 3800, 2, 200_000, "15.06559"),
+    ("g6e.48xlarge", Accelerator.L40S, 8, 192, 1536, 7600, 4, 400_000, "30.13118"),
+    ("p4d.24xlarge", Accelerator.A100_40GB, 8, 96, 1152, 8000, 4, 400_000, "21.957642"),
+    ("p4de.24xlarge", Accelerator.A100_80GB, 8, 96, 1152, 8000, 4, 400_000, "27.44705"),
+    ("p5.4xlarge", Accelerator.H100, 1, 16, 256, 3840, 1, 100_000, "6.88"),
+    ("p5.48xlarge", Accelerator.H100, 8, 192, 2048, 30720, 32, 3_200_000, "55.04"),
+    ("p5en.48xlarge", Accelerator.H200, 8, 192, 2048, 30720, 16, 3_200_000, "63.296"),
+    ("m7i.large", None, 0, 2, 8, 0, 0, 781, "0.1008"),
+    ("m7i.xlarge", None, 0, 4, 16, 0, 0, 1_562, "0.2016"),
+    ("m7i.2xlarge", None, 0, 8, 32, 0, 0, 3_125, "0.4032"),
+    ("m7i.4xlarge", None, 0, 16, 64, 0, 0, 6_250, "0.8064"),
+    ("m7i.8xlarge", None, 0, 32, 128, 0, 0, 12_500, "1.6128"),
 )
 
 INSTANCE_TYPES: Mapping[str, InstanceType] = {
@@ -246,9 +254,10 @@ INSTANCE_TYPES: Mapping[str, InstanceType] = {
         memory=Bytes(gibibytes * _GI),
         nvme=Bytes(nvme * _GB),
         efa_interfaces=efa,
+        network=Throughput(megabits * 125_000),
         price=Money.parse(f"{price} USD"),
     )
-    for name, accelerator, gpus, vcpus, gibibytes, nvme, efa, price in _ROWS
+    for name, accelerator, gpus, vcpus, gibibytes, nvme, efa, megabits, price in _ROWS
 }
 
 MIG_PROFILES: tuple[str, ...] = tuple(sorted({profile.name for gpu in GPUS.values() for profile in gpu.mig}))

@@ -50,6 +50,7 @@ _EFFECTS: tuple[tuple[FieldPath, str], ...] = (
     (("evaluation",), "what the serving version is asked from now on, and what follows from wrong answers; evidence begins anew"),
     (("drift",), "which numbers of users' requests and answers are watched; what is usual is learned anew"),
     (("batch",), "the queue and its workers on spot"),
+    (("prefill",), "which replicas would read prompts, their memory, quota and cost; nothing is deployed from it"),
     (("quota",), "the namespace's quota and the gateway's limits, at once"),
     (("quota", "monthly_budget"), "the budget alarm"),
     (("priority",), "which pods yield when GPUs are short"),

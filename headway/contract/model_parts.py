@@ -21,6 +21,7 @@ from headway.contract.observability import Observability
 from headway.contract.optimisation import Optimisation
 from headway.contract.part import Name, Part, Text
 from headway.contract.placement import Placement, WorkloadClass
+from headway.contract.prefill import Prefill
 from headway.contract.rollout import Rollout
 from headway.contract.runtime import Runtime, Triton, Vllm
 from headway.contract.scaling import Scaling
@@ -73,6 +74,8 @@ class ModelParts(Part):
     """What of users' requests and answers is watched for drift; nothing when left out."""
     batch: Batch | None = None
     """The batch variant on spot; nothing of it exists when left out."""
+    prefill: Prefill | None = None
+    """Language models: prompts are read by replicas of their own. Judged by `check`; every environment refuses it."""
 
     @property
     def watched_traffic(self) -> WatchedTraffic | None:

@@ -11,7 +11,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path as FilePath
 from typing import TypeVar
 
-from headway.contract.crosscheck import TenantContracts, check_model, check_peers, check_pools, contract_name, cross_check
+from headway.contract.crosscheck import (
+    TenantContracts,
+    check_model,
+    check_peers,
+    check_pools,
+    check_without_pools,
+    contract_name,
+    cross_check,
+)
 from headway.contract.model import Model
 from headway.contract.part import Part
 from headway.contract.pool import Pool
@@ -121,6 +129,7 @@ class _Loading:
         notes: list[str] = []
         if pools is None:
             notes.append("placement, node size, drivers and the capacity for rollouts, because the GPU pools are not known")
+            self._place(check_without_pools(contracts))
         else:
             self._place(check_pools(contracts, pools))
         found = sorted(set(map(_without_secrets, self.findings)), key=lambda finding: finding.order)

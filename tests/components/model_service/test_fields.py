@@ -23,7 +23,7 @@ from headway.contract.part import Part
 from headway.contract.rules.files import configuration_bytes
 from headway.contract.tenant import Tenant
 from tests.components.contracts import CHAT, DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, pool_of, tenant
-from tests.contract_samples import ADAPTED
+from tests.contract_samples import ADAPTED, PREFILL
 
 MODEL_ELSEWHERE = {
     "artifact.files.size": "the fetcher checks it; a test of its own below, for it also sizes volumes",
@@ -34,6 +34,7 @@ MODEL_ELSEWHERE = {
     "health.engine_start": "start-up arithmetic refuses a budget that cannot hold it",
     "placement.isolation": "the contract's own check that share and isolation agree",
     "placement.pool": "chooses the pool: test_a_model_runs_on_the_pool_it_names",
+    "prefill": "judged by `check`: every environment refuses it",
     "rollout": "the release driver reads it from the snapshot in the ledger",
     "runtime[Container].image_size": "start-up arithmetic",
     "runtime[Container].minimum_driver": "checked against the pool's driver",
@@ -55,6 +56,7 @@ MODEL_ELSEWHERE_BUT_RENDERED = ("rollout.classes", "rollout.split.experiment", "
 BASES = {
     **MODELS,
     "chat-adapted": changed(CHAT, **{path.replace("/", "__"): value for path, value in ADAPTED.items()}),
+    "chat-apart": changed(CHAT, prefill=PREFILL),
     "defects-split": changed(
         DEFECTS,
         batch=None,

@@ -31,6 +31,7 @@ from tests.contract_samples import (
     H100_POOL,
     L4_POOL,
     MIG_POOL,
+    PREFILL,
     VISION,
     changed,
     pool,
@@ -47,6 +48,7 @@ BATCH = {
 }
 
 Tree = dict[str, Any]
+L4 = {"share": "whole", "accelerator": "l4", "memory": "20Gi"}
 SAMPLES: Tree = {
     "vision/tenant": VISION,
     "vision/defects": DEFECTS,
@@ -189,6 +191,30 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
             {"assist/chat": changed(CHAT, {"envelope/gpu/count": 4, "envelope/gpu/accelerator": "l4", "envelope/gpu/memory": "20Gi"})},
             "gpus-of-a-replica-are-joined",
         ),
+        ({"assist/chat": changed(CHAT, {"prefill": {**PREFILL, "max_replicas": 1}})}, "prefill-keeps-up"),
+        ({"assist/chat": changed(CHAT, {"prefill": {**PREFILL, "max_replicas": 3, "min_replicas": 3}})}, "prefill-has-work"),
+        (
+            {"assist/chat": changed(CHAT, {"prefill": {**PREFILL, "prompt_tokens": 4800, "max_replicas": 3}})},
+            "first-token-after-the-transfer",
+        ),
+        (
+            {
+                "assist/chat": changed(
+                    CHAT,
+                    {
+                        "envelope/gpu": L4,
+                        "envelope/cpu": "2",
+                        "envelope/memory": "10Gi",
+                        "envelope/shared_memory": GONE,
+                        "placement/pool": "l4",
+                        "prefill": {**PREFILL, "gpu": dict(L4), "pool": "l4"},
+                    },
+                )
+            },
+            "kv-caches-have-a-network",
+        ),
+        ({"assist/chat": changed(CHAT, {"prefill": PREFILL})}, "prefill-is-judged-only"),
+        ({"assist/chat": changed(CHAT, {"prefill": PREFILL})}, "quota-at-maximum-replicas"),
         ({"vision/defects": changed(DEFECTS, {"health/startup_budget": "3m"})}, "startup-within-budget"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/accelerator": "l40s"})}, "pool-offers-the-envelope"),
         ({"vision/defects": changed(DEFECTS, {"placement/pool": "h100"})}, "pool-offers-the-envelope"),

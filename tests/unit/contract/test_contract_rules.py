@@ -26,6 +26,7 @@ from tests.contract_samples import (
     H100_POOL,
     L4_POOL,
     MIG_POOL,
+    PREFILL,
     VISION,
     changed,
     findings,
@@ -54,6 +55,7 @@ DRIFTING = changed(
     },
 )
 ADAPTED_CHAT = changed(CHAT, ADAPTED)
+APART = changed(CHAT, {"prefill": PREFILL})
 COPIED_CHAT = changed(CHAT, {"rollout/mirror": {"share": "10%"}})
 ABSOLUTE = changed(DEFECTS, {"artifact/uri": "s3://models/vision/defects/2026.11.2/"})
 BATCH = {
@@ -269,6 +271,26 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("adapters-have-a-size", ADAPTED_CHAT, {"runtime/architecture/latent": 576}, "runtime.adapters"),
     ("artifact-holds-the-adapter", ADAPTED_CHAT, {"runtime/adapters/1/folder": "adapters/tine/"}, "runtime.adapters[1].folder"),
     ("every-model-is-proved", EMBEDDINGS, {"health/golden/1/model": "image-encoder"}, "health.golden"),
+    ("replicas-in-order", APART, {"prefill/min_replicas": 3}, "prefill.max_replicas"),
+    ("prefill-is-vllms", DEFECTS, {"prefill": PREFILL}, "prefill"),
+    (
+        "roles-on-whole-gpus",
+        APART,
+        {"envelope/gpu": {"share": "mig", "accelerator": "h100", "profile": "3g.40gb", "memory": "36Gi"}},
+        "envelope.gpu.share",
+    ),
+    ("roles-attend-alike", APART, {"prefill/gpu": {"share": "whole", "accelerator": "l40s", "memory": "40Gi"}}, "prefill.gpu.accelerator"),
+    ("roles-without-adapters", APART, ADAPTED, "runtime.adapters"),
+    ("mean-prompt-within-context", APART, {"prefill/prompt_tokens": 16384}, "prefill.prompt_tokens"),
+    ("kv-heads-reach-decode", APART, {"prefill/gpu/count": 4, "runtime/architecture/kv_heads": 2}, "prefill.gpu.count"),
+    ("a-token-for-every-sequence", APART, {"prefill/batching/max_batched_tokens": 15}, "prefill.batching.max_batched_tokens"),
+    (
+        "heads-divide-over-gpus",
+        APART,
+        {"prefill/gpu/count": 8, "runtime/architecture/heads": 36, "runtime/architecture/kv_heads": 12},
+        "prefill.gpu.count",
+    ),
+    ("shared-memory-within-ram", APART, {"prefill/shared_memory": "50Gi"}, "prefill.shared_memory"),
     ("copies-can-be-compared", COPIED, {"data/log_fields": ["request.inputs"]}, "data.log_fields"),
     ("copies-can-be-compared", COPIED, {"data/sample": "0%"}, "data.log_fields"),
     ("copies-can-be-compared", COPIED_CHAT, {"rollout/mirror/differ": "5%"}, "rollout.mirror.differ"),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from headway.contract.accelerators import INSTANCE_TYPES
+from headway.contract.arithmetic.apart import apart
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import allocatable_memory, node_room
@@ -15,9 +16,9 @@ from headway.contract.arithmetic.surge import surge
 from headway.contract.arithmetic.system_pool import Workload, system_room
 from headway.contract.arithmetic.tensor_parallel import link_lines
 from headway.contract.explanation import Line, written
-from headway.contract.pool import SystemPool
+from headway.contract.pool import Pool, SystemPool
 from headway.contract.units import Bytes, MilliCpu
-from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, model, pool, tenant
+from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, PREFILL, model, pool, tenant
 from tests.unit.contract.test_contract_arithmetic import BATCH, MPS
 
 MI, GI = 2**20, 2**30
@@ -101,6 +102,18 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
   which takes at least       102ms  added to the time of a prompt of that length
   sent for each token        780Ki  while answers are written
   in /dev/shm               2.12Gi  160Mi + 24Mi + 4 x 240Mi of vLLM's rings, and 1Gi of NCCL
+""",
+    ),
+    "prefill on one GPU and decode on two": (
+        lambda: _together(pool(H100_POOL)),
+        """
+  prompts at most             18/s  3 replicas x 6/s
+  replicas that read them        2  x 3000 tokens / 30000/s; at most 2
+  prefill to decode          2 : 3  replicas, each role at its maximum
+  KV cache of a prompt       188Mi  2 x 4 heads x 128 x 1 byte x 32 layers x 3000 tokens x 2 GPUs, in whole blocks
+  sent by a prefill node   3.3Gi/s  2 replicas on p5.48xlarge, whose pods have 11.6Gi/s
+  read by a decode node    3.3Gi/s  3 replicas on p5.48xlarge, whose pods have 11.6Gi/s
+  which takes at least       158ms  2 x 5 Gbit/s, a flow for each pair of GPUs; part of the time to first token
 """,
     ),
     "a container": (
@@ -279,6 +292,12 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
 """,
     ),
 }
+
+
+def _together(nodes: Pool) -> tuple[Line, ...]:
+    found = apart(model(CHAT, prefill=PREFILL, envelope__gpu__count=2), nodes, nodes)
+    assert found
+    return found.lines
 
 
 @pytest.mark.parametrize(("lines", "text"), EXPLAINED.values(), ids=EXPLAINED)
