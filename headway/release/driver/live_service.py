@@ -47,6 +47,10 @@ LED = (SPLIT_ROUTE, f"{SPLIT_ROUTE}{GRPC_SUFFIX}")
 WEIGHED = (WEIGHTS_ROUTE, f"{WEIGHTS_ROUTE}{GRPC_SUFFIX}")
 """Rules that carry the weights: a server of two protocols has one for each, always alike."""
 ROUTES = "/apis/networking.istio.io/v1/namespaces/{}/virtualservices"
+PULUMI_CREATES = "pulumi-kubernetes"
+"""In whose name Pulumi makes an object. It applies in another, which first takes over what is written in this one, not applied (`Creation`
+and `fixCSAFieldManagers` in provider/pkg/await/await.go of pulumi-kubernetes, from 4.29): what anybody else had applied would refuse it.
+"""
 
 
 class LiveService:
@@ -206,7 +210,11 @@ def patch(api: KubernetesApi, live: Mapping[str, Any], split: TrafficSplit) -> N
     """Give the route `live` the weights of `split`. Raises OutOfReachError."""
     head = live["metadata"]
     path = f"{ROUTES.format(head['namespace'])}/{head['name']}"
-    api.request("PATCH", path, {"fieldManager": owner(live), "force": "true"}, applied(live, split), "application/apply-patch+yaml")
+    manager, body = owner(live), applied(live, split)
+    if manager == PULUMI_CREATES:
+        api.request("PATCH", path, {"fieldManager": manager}, body, "application/merge-patch+json")
+    else:
+        api.request("PATCH", path, {"fieldManager": manager, "force": "true"}, body, "application/apply-patch+yaml")
 
 
 def applied(live: Mapping[str, Any], split: TrafficSplit) -> dict[str, Any]:
@@ -250,11 +258,10 @@ def _weighted(rule: Mapping[str, Any], split: TrafficSplit) -> dict[str, Any]:
 
 
 def owner(live: Mapping[str, Any]) -> str:
-    """Who applies the object's spec; ourselves where nobody does."""
-    entries = live["metadata"].get("managedFields") or ()
-    return next(
-        (e["manager"] for e in entries if e.get("operation") == "Apply" and "f:spec" in e.get("fieldsV1", {})), RELEASE_FIELD_MANAGER
-    )
+    """Who applies the object's spec, or will, having made it; ourselves where nobody does."""
+    said = [(e["manager"], e.get("operation")) for e in live["metadata"].get("managedFields") or () if "f:spec" in e.get("fieldsV1", {})]
+    applies = [manager for manager, operation in said if operation == "Apply"]
+    return next(iter(applies), PULUMI_CREATES if (PULUMI_CREATES, "Update") in said else RELEASE_FIELD_MANAGER)
 
 
 def _lacking(arm: TrafficArm, deployments: Sequence[Mapping[str, Any]], scaled: set[str], pods: Sequence[Mapping[str, Any]]) -> str | None:

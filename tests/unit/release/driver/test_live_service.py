@@ -102,6 +102,8 @@ def test_a_patch_gives_every_protocol_the_same_weights_and_leaves_each_its_port(
 def test_a_patch_is_made_in_the_name_of_who_applies_the_spec() -> None:
     assert owner(live(("r1", 100))) == "pulumi-kubernetes-1"
     assert owner({"metadata": {}}) == "headway-release"
+    created = {"manager": "pulumi-kubernetes", "operation": "Update", "fieldsV1": {"f:metadata": {}, "f:spec": {}}}
+    assert owner({"metadata": {"managedFields": [created]}}) == "pulumi-kubernetes"
 
 
 def test_a_route_that_lacks_an_arm_is_not_patched_into_losing_requests() -> None:
