@@ -58,31 +58,14 @@ Constructor = Callable[..., pulumi.Resource]
 
 
 def _typed(api_version: str, kind: str) -> Constructor | None:
-    """The typed class of a Kubernetes object; looked up at use, because the SDK's modules load slowly."""
-    classes: dict[tuple[str, str], Callable[[], Constructor]] = {
-        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicy"): lambda: k8s.admissionregistration.v1.ValidatingAdmissionPolicy,
-        ("admissionregistration.k8s.io/v1", "ValidatingAdmissionPolicyBinding"): lambda: (
-            k8s.admissionregistration.v1.ValidatingAdmissionPolicyBinding
-        ),
-        ("apps/v1", "Deployment"): lambda: k8s.apps.v1.Deployment,
-        ("networking.k8s.io/v1", "NetworkPolicy"): lambda: k8s.networking.v1.NetworkPolicy,
-        ("policy/v1", "PodDisruptionBudget"): lambda: k8s.policy.v1.PodDisruptionBudget,
-        ("apps/v1", "DaemonSet"): lambda: k8s.apps.v1.DaemonSet,
-        ("rbac.authorization.k8s.io/v1", "ClusterRole"): lambda: k8s.rbac.v1.ClusterRole,
-        ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): lambda: k8s.rbac.v1.ClusterRoleBinding,
-        ("rbac.authorization.k8s.io/v1", "Role"): lambda: k8s.rbac.v1.Role,
-        ("rbac.authorization.k8s.io/v1", "RoleBinding"): lambda: k8s.rbac.v1.RoleBinding,
-        ("scheduling.k8s.io/v1", "PriorityClass"): lambda: k8s.scheduling.v1.PriorityClass,
-        ("storage.k8s.io/v1", "StorageClass"): lambda: k8s.storage.v1.StorageClass,
-        ("v1", "ConfigMap"): lambda: k8s.core.v1.ConfigMap,
-        ("v1", "LimitRange"): lambda: k8s.core.v1.LimitRange,
-        ("v1", "Namespace"): lambda: k8s.core.v1.Namespace,
-        ("v1", "ResourceQuota"): lambda: k8s.core.v1.ResourceQuota,
-        ("v1", "Service"): lambda: k8s.core.v1.Service,
-        ("v1", "ServiceAccount"): lambda: k8s.core.v1.ServiceAccount,
-    }
-    found = classes.get((api_version, kind))
-    return found() if found else None
+    """The typed class of an object of Kubernetes itself, whose groups have no domain or `k8s.io`; looked up at use, because the SDK's
+    modules load slowly.
+    """
+    group, _, version = api_version.rpartition("/")
+    if "." in group and not group.endswith(".k8s.io"):
+        return None
+    versions = getattr(k8s, group.split(".")[0] or "core", None)
+    return getattr(getattr(versions, version, None), kind, None)
 
 
 _IMMUTABLE: Mapping[tuple[str, str], tuple[str, ...]] = {("scheduling.k8s.io/v1", "PriorityClass"): ("preemptionPolicy", "value")}

@@ -71,19 +71,6 @@ def certificate_problems(pem: bytes, wanted: Sequence[str], now: datetime, file:
     return tuple(replace(each, file=file) for each in (*_names(found, wanted), *_validity(found, now), *_chain(chain)))
 
 
-def secret_missing(secret: str, namespace: str, environment: str) -> Problem:
-    """What is so while nobody has put the given certificate in its place."""
-    return Problem(
-        rule="gateway-has-its-certificate",
-        path=("headway:gateway", "certificate"),
-        value=secret,
-        fact=f"there is no secret {secret} in namespace {namespace}",
-        consequence="The gateway accepts no connection by TLS; other connections are told to come back by TLS",
-        remedy=f"Run `headway certificate check tls.crt --environment {environment}`, then "
-        f"`kubectl create secret tls {secret} -n {namespace} --cert tls.crt --key tls.key`; or set headway:gateway.authority",
-    )
-
-
 def _names(found: GatewayCertificate, wanted: Sequence[str]) -> Iterator[Problem]:
     missing = [name for name in wanted if name.lower() not in found.names]
     if missing:

@@ -197,14 +197,14 @@ class SoakTown(Town):
         self.api, self.witness, self.tenants_stack = seen, told, stack
         self.api.changed = self._seen
         self.requests = 60_000.0
-        self.watched, self.overdue_since = False, None
+        self.watched = False
         self.touched = False
         """Whether somebody has moved the route by hand since the last update."""
         self.guard_took = 0
 
     def applies(self, split: TrafficSplit) -> None:
         self.tenants_stack.update(self.bed.objects, refresh=self.refreshes)
-        self.stack, self.share_of_users, self.touched = split, 0.0, False
+        self.stack, self.touched = split, False
         self._seen()
 
     refreshes = False

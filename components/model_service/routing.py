@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from components.addons import otel
+from components.envoy_filter import PRIORITY, envoy_filter, http_filter, lua, manager
 from components.labels import labels, selector
 from components.manifests import object_
 from components.model_service import sampling, triton
@@ -19,7 +20,6 @@ from components.model_service.workload import arm_name, arm_selector
 from components.naming import physical
 from components.platform import replica_measures
 from components.platform.boundaries import MOST_RETRIES, RETRIABLE_HEADERS
-from components.platform.gateway_filters import LUA, PRIORITY
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
 from headway.contract.model import Model
@@ -235,61 +235,31 @@ def guard(tenant: str, model: Model) -> dict[str, Any]:
     another model, it becomes 429. Both say when to come back. A server that takes no connection answers 503 with a
     header by which callers' proxies ask elsewhere.
     """
-    inbound = {"context": "SIDECAR_INBOUND"}
-    buffer = {
-        "name": "envoy.filters.http.buffer",
-        "typed_config": {
-            "@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer",
-            "max_request_bytes": int(model.envelope.largest_request.body),
-        },
-    }
-    router = {"listener": {"filterChain": {"filter": {"name": _MANAGER, "subFilter": {"name": "envoy.filters.http.router"}}}}}
-    patches: list[dict[str, Any]] = [
-        {
-            "applyTo": "HTTP_FILTER",
-            "match": {**inbound, **router},
-            "patch": {"operation": "INSERT_BEFORE", "value": each},
-        }
-        for each in (_UNPACK, buffer)
-    ]
+    filters = [_UNPACK, _buffer(int(model.envelope.largest_request.body))]
     if model.rollout.classes:
-        patches.append(
-            {"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": _classifier(model)}}
-        )
+        filters.append(_classifier(model))
     if (sampled := sampling.keeper(tenant, model)) is not None:
-        patches.append(
-            {"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": sampled}}
-        )
+        filters.append(sampled)
     measured: dict[str, Any] = {}
     if isinstance(model.runtime, Vllm):
         classes = bool(model.rollout.classes)
-        timed = {**_lua(replica_measures.script(classes=classes)), "name": replica_measures.STATE}
-        patches.append({"applyTo": "HTTP_FILTER", "match": {**inbound, **router}, "patch": {"operation": "INSERT_BEFORE", "value": timed}})
+        filters.append(lua(replica_measures.STATE, replica_measures.script(classes=classes)))
         measured = {"access_log": replica_measures.access_log(classes=classes)}
-    patches.append(
-        {
-            "applyTo": "NETWORK_FILTER",
-            "match": {**inbound, "listener": {"filterChain": {"filter": {"name": _MANAGER}}}},
-            "patch": {
-                "operation": "MERGE",
-                "value": {
-                    "typed_config": {
-                        "@type": f"type.googleapis.com/{_MANAGER_TYPE}",
-                        "local_reply_config": {"mappers": [*_full(model), _UNREACHED]},
-                        **measured,
-                    }
-                },
-            },
-        }
-    )
-    return object_(
-        "networking.istio.io/v1alpha3",
-        "EnvoyFilter",
+    replies = {"local_reply_config": {"mappers": [*_full(model), _UNREACHED]}, **measured}
+    return envoy_filter(
         model.name,
+        [*(http_filter(_INBOUND, "INSERT_BEFORE", each) for each in filters), manager(_INBOUND, replies)],
         namespace=tenant,
+        workload=selector(tenant=tenant, model=model.name),
         labels=labels("limit", tenant=tenant, model=model.name),
-        spec={"workloadSelector": {"labels": selector(tenant=tenant, model=model.name)}, "priority": PRIORITY, "configPatches": patches},
+        priority=PRIORITY,
     )
+
+
+def _buffer(most: int) -> dict[str, Any]:
+    """Refuses a larger body."""
+    typed = {"@type": "type.googleapis.com/envoy.extensions.filters.http.buffer.v3.Buffer", "max_request_bytes": most}
+    return {"name": "envoy.filters.http.buffer", "typed_config": typed}
 
 
 def _classifier(model: Model) -> dict[str, Any]:
@@ -305,17 +275,10 @@ def _classifier(model: Model) -> dict[str, Any]:
         f'  handle:headers():replace("{CLASS_HEADER}", {choice})\n'
         "end\n"
     )
-    return _lua(code)
+    return lua("envoy.filters.http.lua", code)
 
 
-def _lua(code: str) -> dict[str, Any]:
-    return {"name": "envoy.filters.http.lua", "typed_config": {"@type": LUA, "default_source_code": {"inline_string": code}}}
-
-
-_MANAGER = "envoy.filters.network.http_connection_manager"
-_MANAGER_TYPE = "envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
-
-
+_INBOUND = "SIDECAR_INBOUND"
 _GZIP = "type.googleapis.com/envoy.extensions.compression.gzip.decompressor.v3.Gzip"
 _UNPACK: dict[str, Any] = {
     "name": "envoy.filters.http.decompressor",

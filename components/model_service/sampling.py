@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from components.addons.istio import ACCESS_LOG, SAMPLES_STATE
+from components.envoy_filter import lua
 from headway.contract.model import Model
 from headway.contract.sampling import BODY_BYTES, place, threshold
 from headway.wire import SAMPLES_PROVIDER
@@ -137,8 +138,7 @@ def keeper(tenant: str, model: Model) -> dict[str, Any] | None:
         "state": SAMPLES_STATE,
         "place": place(tenant, model.name, model.data.retention),
     }
-    typed = {"@type": "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua", "default_source_code": {"inline_string": code}}
-    return {"name": FILTER, "typed_config": typed}
+    return lua(FILTER, code)
 
 
 def access_logging(model: Model) -> list[dict[str, Any]]:

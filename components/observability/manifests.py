@@ -6,6 +6,7 @@ A ConfigMap holds at most 1 MiB, so each dashboard of the platform has its own, 
 from collections.abc import Sequence
 from typing import Any
 
+from components import rbac
 from components.addons.prometheus import DASHBOARD_LABEL, DASHBOARDS_READER, NAMESPACE
 from components.labels import labels
 from components.manifests import Manifest, object_
@@ -18,8 +19,7 @@ from headway.contract.model import Model
 
 def rights() -> tuple[Manifest, ...]:
     """What Grafana may read to find dashboards; before the chart, which binds it."""
-    rules = [{"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "watch"]}]
-    role = object_("rbac.authorization.k8s.io/v1", "ClusterRole", DASHBOARDS_READER, labels=labels("dashboard"), rules=rules)
+    role = rbac.role(DASHBOARDS_READER, rbac.rules(("", ("configmaps",), ("get", "list", "watch"))), labels("dashboard"))
     return (Manifest(role="dashboards-reader", body=role),)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from components import rbac
 from components.addons.placement import RESTRICTED_CONTAINER, RESTRICTED_POD
 from components.addons.service_account import Annotations
 from components.labels import labels
@@ -35,7 +36,11 @@ _PORT = "tcp-artifacts"
 """Its first part tells the mesh to pass bytes on and not to read them."""
 _STORE = "/store"
 _MARGIN = 64 * 2**20
-_RBAC = "rbac.authorization.k8s.io"
+_RULES = rbac.rules(
+    # What releases are made of: their ConfigMaps, which hold no secret, in every tenant's namespace.
+    ("", ("configmaps",), ("list", "watch")),
+    ("authentication.k8s.io", ("tokenreviews",), ("create",)),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,26 +59,16 @@ def kept_on(pool: Pool) -> bool:
 def manifests(image: str, region: str, stores: Sequence[NodeCache], annotations: Annotations = None) -> tuple[Manifest, ...]:
     """Service account with its `annotations`, rights, the Service, and a DaemonSet for each pool; needs the Prometheus operator's definitions."""
     found = labels(NAME)
-    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": f"headway-{NAME}"}
-    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": ARTIFACT_CACHE_NAMESPACE}
-    rules = [
-        # What releases are made of: their ConfigMaps, which hold no secret, in every tenant's namespace.
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["list", "watch"]},
-        {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
-    ]
+    rights = rbac.role(f"headway-{NAME}", _RULES, found)
     return (
         Manifest(
             role="account",
             body=object_("v1", "ServiceAccount", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=found, annotations=annotations),
         ),
-        Manifest(role="rights", body=object_(f"{_RBAC}/v1", "ClusterRole", role["name"], labels=found, rules=rules)),
-        Manifest(
-            role="binding",
-            after=("account", "rights"),
-            body=object_(f"{_RBAC}/v1", "ClusterRoleBinding", role["name"], labels=found, roleRef=role, subjects=[subject]),
-        ),
+        Manifest(role="rights", body=rights),
+        Manifest(role="binding", after=("account", "rights"), body=rbac.binding(rights, [rbac.account(NAME, ARTIFACT_CACHE_NAMESPACE)])),
         Manifest(role="service", body=_service()),
-        Manifest(role="monitor", body=_monitor()),
+        Manifest(role="monitor", body=loops.monitor(NAME, ARTIFACT_CACHE_NAMESPACE, METRICS, podTargetLabels=[POOL])),
         *(
             Manifest(role=f"nodes-{store.pool.name}", after=("binding", "service"), body=_daemon_set(image, region, store))
             for store in sorted(stores, key=lambda store: store.pool.name)
@@ -104,16 +99,6 @@ def _service() -> dict[str, Any]:
         "ports": [{"name": _PORT, "port": ARTIFACT_CACHE_PORT, "targetPort": _PORT, "protocol": "TCP"}],
     }
     return object_("v1", "Service", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=labels(NAME), spec=spec)
-
-
-def _monitor() -> dict[str, Any]:
-    spec = {
-        "selector": {"matchLabels": loops.picked(NAME)},
-        "podTargetLabels": [POOL],
-        "sampleLimit": 100,
-        "podMetricsEndpoints": [{"port": METRICS, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}],
-    }
-    return object_("monitoring.coreos.com/v1", "PodMonitor", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=labels(NAME), spec=spec)
 
 
 def _daemon_set(image: str, region: str, store: NodeCache) -> dict[str, Any]:

@@ -63,13 +63,6 @@ def manifests(image: str, region: str, known: str, annotations: Annotations = No
     """Service account with its `annotations`, what the loops know, the loops themselves and what scrapes them; needs the Prometheus operator's
     definitions. `image`: one of headway by digest; `known`: the settings."""
     found = labels(NAME)
-    monitor = {
-        "selector": {"matchLabels": loops.picked(NAME)},
-        "sampleLimit": 2000,
-        "podMetricsEndpoints": [
-            {"port": port, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"} for port in _PORT_NAMES.values()
-        ],
-    }
     return (
         Manifest(
             role="account",
@@ -89,16 +82,12 @@ def manifests(image: str, region: str, known: str, annotations: Annotations = No
             ),
         ),
         Manifest(role="budget", body=loops.budget(NAME, EVALUATION_NAMESPACE)),
-        Manifest(
-            role="monitor",
-            body=object_("monitoring.coreos.com/v1", "PodMonitor", NAME, namespace=EVALUATION_NAMESPACE, labels=found, spec=monitor),
-        ),
+        Manifest(role="monitor", body=loops.monitor(NAME, EVALUATION_NAMESPACE, *_PORT_NAMES.values(), series=2000)),
     )
 
 
 def _container(command: str, image: str, region: str, known: str) -> dict[str, Any]:
     port_name = _PORT_NAMES[command]
-    probe = {"httpGet": {"path": "/healthz", "port": port_name}, "periodSeconds": 10, "timeoutSeconds": 2}
     return {
         "image": image,
         "args": [command, "--in-cluster", f"{loops.SETTINGS}/{FILE}", "--watch", "--serve", f"0.0.0.0:{PORTS[command]}"],
@@ -113,8 +102,7 @@ def _container(command: str, image: str, region: str, known: str) -> dict[str, A
         "ports": [{"name": port_name, "containerPort": PORTS[command], "protocol": "TCP"}],
         # A holdout set, or one reading of samples, has 64 MiB at most, and several times that while it is read.
         "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
-        "livenessProbe": {**probe, "failureThreshold": 3},
-        "readinessProbe": {**probe, "failureThreshold": 1},
+        **loops.probes(port_name),
     }
 
 

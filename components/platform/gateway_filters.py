@@ -12,8 +12,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components.addons.istio import GATEWAY_LABELS
+from components.envoy_filter import PRIORITY, envoy_filter, http_filter, lua, manager
 from components.labels import labels
-from components.manifests import Manifest, object_
+from components.manifests import Manifest
 from components.platform import gateway_measures
 from components.platform import gateway_scripts as scripts
 from components.platform.limiter import CLUSTER, DOMAIN
@@ -26,19 +27,12 @@ TOKENS = "headway.tokens"
 EXPERIMENT = "headway.experiment"
 OVERLOAD = "headway.overload"
 
-PRIORITY = 10
-"""Of EnvoyFilters that put something beside something else. Data for the filters need none: istiod merges after
-everything is in place.
-"""
 FILL_SECONDS = 1
 ANSWER_SECONDS = 0.05
 """The limiter answers within a few milliseconds or counts as away."""
-LUA = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.Lua"
 OWN_LIMIT_TYPE = "type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit"
 
 MOST = 2**32 - 1
-_MANAGER = "envoy.filters.network.http_connection_manager"
-_MANAGER_TYPE = "type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager"
 _ALWAYS = {"default_value": {"numerator": 100, "denominator": "HUNDRED"}}
 
 
@@ -46,34 +40,15 @@ def manifest(*, port: int) -> Manifest:
     """The EnvoyFilter of the filters at the gateway's serving `port`, right before the router and so behind tokens
     and callers' rights.
     """
-    place = {"filterChain": {"filter": {"name": _MANAGER, "subFilter": {"name": "envoy.filters.http.router"}}}, "portNumber": port}
-    whole = {"filterChain": {"filter": {"name": _MANAGER}}, "portNumber": port}
-    measured = {"@type": _MANAGER_TYPE, "access_log": gateway_measures.access_log()}
-    patches = [
-        {
-            "applyTo": "HTTP_FILTER",
-            "match": {"context": "GATEWAY", "listener": place},
-            "patch": {"operation": "INSERT_BEFORE", "value": each},
-        }
-        for each in chain()
-    ] + [
-        {
-            "applyTo": "NETWORK_FILTER",
-            "match": {"context": "GATEWAY", "listener": whole},
-            "patch": {"operation": "MERGE", "value": {"typed_config": measured}},
-        }
-    ]
-    return Manifest(
-        role="filters",
-        body=object_(
-            "networking.istio.io/v1alpha3",
-            "EnvoyFilter",
-            "filters",
-            namespace=GATEWAY_NAMESPACE,
-            labels=labels("gateway"),
-            spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "priority": PRIORITY, "configPatches": patches},
-        ),
-    )
+    filters = [http_filter("GATEWAY", "INSERT_BEFORE", each, port=port) for each in chain()]
+    measured = manager("GATEWAY", {"access_log": gateway_measures.access_log()}, port=port)
+    return of_gateway("filters", [*filters, measured])
+
+
+def of_gateway(role: str, patches: Sequence[Mapping[str, Any]]) -> Manifest:
+    """The platform's own EnvoyFilter of the gateway."""
+    body = envoy_filter(role, patches, namespace=GATEWAY_NAMESPACE, workload=GATEWAY_LABELS, labels=labels("gateway"), priority=PRIORITY)
+    return Manifest(role=role, body=body)
 
 
 def chain() -> Sequence[Mapping[str, Any]]:
@@ -84,17 +59,13 @@ def chain() -> Sequence[Mapping[str, Any]]:
     an overload.
     """
     return (
-        {"name": TENANT, "typed_config": _lua(scripts.TENANT)},
+        lua(TENANT, scripts.TENANT),
         {"name": OWN_LIMIT, "typed_config": _own_limit()},
         {"name": GLOBAL_LIMIT, "typed_config": _global_limit()},
-        {"name": TOKENS, "disabled": True, "typed_config": _lua(scripts.TOKENS)},
-        {"name": EXPERIMENT, "disabled": True, "typed_config": _lua(scripts.EXPERIMENT)},
-        {"name": OVERLOAD, "disabled": True, "typed_config": _lua(scripts.OVERLOAD)},
+        {**lua(TOKENS, scripts.TOKENS), "disabled": True},
+        {**lua(EXPERIMENT, scripts.EXPERIMENT), "disabled": True},
+        {**lua(OVERLOAD, scripts.OVERLOAD), "disabled": True},
     )
-
-
-def _lua(script: str) -> dict[str, Any]:
-    return {"@type": LUA, "default_source_code": {"inline_string": script}}
 
 
 def _own_limit() -> dict[str, Any]:

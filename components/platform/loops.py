@@ -83,3 +83,16 @@ def budget(name: str, namespace: str) -> dict[str, Any]:
         labels=labels(name),
         spec={"maxUnavailable": 1, "selector": {"matchLabels": picked(name)}},
     )
+
+
+def probes(port: str) -> dict[str, Any]:
+    """Of a container that answers `/healthz` at the port of this name."""
+    probe = {"httpGet": {"path": "/healthz", "port": port}, "periodSeconds": 10, "timeoutSeconds": 2}
+    return {"livenessProbe": {**probe, "failureThreshold": 3}, "readinessProbe": {**probe, "failureThreshold": 1}}
+
+
+def monitor(name: str, namespace: str, *ports: str, series: int = 100, **more: Any) -> dict[str, Any]:
+    """What scrapes the loop at these ports, at most so many series of a page. Needs the Prometheus operator's definitions."""
+    endpoints = [{"port": port, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"} for port in ports]
+    spec = {"selector": {"matchLabels": picked(name)}, "sampleLimit": series, "podMetricsEndpoints": endpoints, **more}
+    return object_("monitoring.coreos.com/v1", "PodMonitor", name, namespace=namespace, labels=labels(name), spec=spec)

@@ -11,6 +11,7 @@ from typing import Any
 
 from components.addons.istio import ACCESS_LOG, ADDED_TAGS, GATEWAY_LABELS, TRACER
 from components.addons.prometheus import NAMESPACE as MONITORING
+from components.envoy_filter import manager, network_filter
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform import gateway_filters, gateway_measures
@@ -139,10 +140,8 @@ def _door() -> Manifest:
     """Before any route is chosen: the platform's own headers are taken off a client's request, and clients may not
     take for ever.
     """
-    manager = "envoy.filters.network.http_connection_manager"
     mutation = "envoy.extensions.http.early_header_mutation.header_mutation.v3.HeaderMutation"
     config = {
-        "@type": f"type.googleapis.com/{manager.replace('filters', 'extensions.filters')}.v3.HttpConnectionManager",
         "early_header_mutation_extensions": [
             {
                 "name": "envoy.http.early_header_mutation.header_mutation",
@@ -172,25 +171,7 @@ def _door() -> Manifest:
             "max_connections": CONNECTIONS,
         },
     }
-    where = {
-        "applyTo": "NETWORK_FILTER",
-        "match": {"context": "GATEWAY", "listener": {"filterChain": {"filter": {"name": manager}}}},
-    }
-    patches = [
-        {**where, "patch": {"operation": "MERGE", "value": {"typed_config": config}}},
-        {**where, "patch": {"operation": "INSERT_BEFORE", "value": limit}},
-    ]
-    return Manifest(
-        role="door",
-        body=object_(
-            "networking.istio.io/v1alpha3",
-            "EnvoyFilter",
-            "door",
-            namespace=GATEWAY_NAMESPACE,
-            labels=labels("gateway"),
-            spec={"workloadSelector": {"labels": dict(GATEWAY_LABELS)}, "priority": gateway_filters.PRIORITY, "configPatches": patches},
-        ),
-    )
+    return gateway_filters.of_gateway("door", [manager("GATEWAY", config), network_filter("GATEWAY", "INSERT_BEFORE", limit)])
 
 
 def _telemetry() -> Manifest:

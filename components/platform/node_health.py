@@ -11,6 +11,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from components import rbac
 from components.addons.service_account import Annotations
 from components.labels import labels
 from components.manifests import Manifest, object_
@@ -30,12 +31,11 @@ from headway.wire import (
 )
 
 SERVICE_ACCOUNT = NODE_HEALTH_NAMESPACE
-_RBAC = "rbac.authorization.k8s.io/v1"
 CLUSTER_ROLE = NODE_HEALTH_FIELD_MANAGER
 """Outside its namespace the loop goes by one name, as writer of fields too."""
 
 
-_EVERYWHERE = (
+_EVERYWHERE: tuple[rbac.Right, ...] = (
     ("", ("nodes",), ("get", "list", "watch", "patch")),
     ("", ("pods",), ("get", "list", "watch")),
     ("", ("pods/eviction",), ("create",)),
@@ -43,7 +43,7 @@ _EVERYWHERE = (
     ("", ("events",), ("create", "patch")),
     ("nvidia.com", ("clusterpolicies",), ("get",)),
 )
-_AT_HOME = (
+_AT_HOME: tuple[rbac.Right, ...] = (
     ("", ("pods",), ("create", "delete")),
     ("", ("configmaps",), ("get",)),
     # Which of several loops acts. A right to create cannot be bound to a name.
@@ -56,7 +56,9 @@ PORT, PORT_NAME = 8080, "metrics"
 def manifests(pools: Sequence[Pool], mirror: str | None = None, annotations: Annotations = None) -> tuple[Manifest, ...]:
     """The loop's service account with its `annotations`, its rights and its settings."""
     found = labels(SERVICE_ACCOUNT)
-    subject = {"kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NODE_HEALTH_NAMESPACE}
+    subjects = [rbac.account(SERVICE_ACCOUNT, NODE_HEALTH_NAMESPACE)]
+    everywhere = rbac.role(CLUSTER_ROLE, rbac.rules(*_EVERYWHERE), found)
+    home = rbac.role(SERVICE_ACCOUNT, rbac.rules(*_AT_HOME), found, NODE_HEALTH_NAMESPACE)
     bounds = manifests_of(RULE)
     return (
         *bounds,
@@ -78,35 +80,10 @@ def manifests(pools: Sequence[Pool], mirror: str | None = None, annotations: Ann
                 },
             ),
         ),
-        Manifest(role="everywhere", body=object_(_RBAC, "ClusterRole", CLUSTER_ROLE, labels=found, rules=_rules(_EVERYWHERE))),
-        Manifest(
-            role="everywhere-binding",
-            after=("account", "everywhere", bounds[-1].role),
-            body=object_(
-                _RBAC,
-                "ClusterRoleBinding",
-                CLUSTER_ROLE,
-                labels=found,
-                roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": CLUSTER_ROLE},
-                subjects=[subject],
-            ),
-        ),
-        Manifest(
-            role="home", body=object_(_RBAC, "Role", SERVICE_ACCOUNT, namespace=NODE_HEALTH_NAMESPACE, labels=found, rules=_rules(_AT_HOME))
-        ),
-        Manifest(
-            role="home-binding",
-            after=("account", "home"),
-            body=object_(
-                _RBAC,
-                "RoleBinding",
-                SERVICE_ACCOUNT,
-                namespace=NODE_HEALTH_NAMESPACE,
-                labels=found,
-                roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SERVICE_ACCOUNT},
-                subjects=[subject],
-            ),
-        ),
+        Manifest(role="everywhere", body=everywhere),
+        Manifest(role="everywhere-binding", after=("account", "everywhere", bounds[-1].role), body=rbac.binding(everywhere, subjects)),
+        Manifest(role="home", body=home),
+        Manifest(role="home-binding", after=("account", "home"), body=rbac.binding(home, subjects)),
     )
 
 
@@ -117,34 +94,18 @@ def loop(image: str, region: str) -> tuple[Manifest, ...]:
     return (
         Manifest(role="loop", body=loops.deployment(LOOP, NODE_HEALTH_NAMESPACE, _container(image, region), grace_seconds=30)),
         Manifest(role="loop-budget", body=loops.budget(LOOP, NODE_HEALTH_NAMESPACE)),
-        Manifest(
-            role="loop-monitor",
-            body=object_(
-                "monitoring.coreos.com/v1",
-                "PodMonitor",
-                LOOP,
-                namespace=NODE_HEALTH_NAMESPACE,
-                labels=labels(LOOP),
-                spec={
-                    "selector": {"matchLabels": loops.picked(LOOP)},
-                    "sampleLimit": 100,
-                    "podMetricsEndpoints": [{"port": PORT_NAME, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}],
-                },
-            ),
-        ),
+        Manifest(role="loop-monitor", body=loops.monitor(LOOP, NODE_HEALTH_NAMESPACE, PORT_NAME)),
     )
 
 
 def _container(image: str, region: str) -> dict[str, Any]:
-    probe = {"httpGet": {"path": "/healthz", "port": PORT_NAME}, "periodSeconds": 10, "timeoutSeconds": 2}
     return {
         "image": image,
         "args": ["nodes", "watch", "--replace", "--serve", f"0.0.0.0:{PORT}"],
         "env": [{"name": "AWS_DEFAULT_REGION", "value": region}],
         "ports": [{"name": PORT_NAME, "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}},
-        "livenessProbe": {**probe, "failureThreshold": 3},
-        "readinessProbe": {**probe, "failureThreshold": 1},
+        **loops.probes(PORT_NAME),
     }
 
 
@@ -172,7 +133,3 @@ def expected(pools: Sequence[Pool]) -> dict[str, dict[str, object]]:
         }
         for pool in sorted(pools, key=lambda pool: pool.name)
     }
-
-
-def _rules(rules: Sequence[tuple[str, Sequence[str], Sequence[str]]]) -> list[dict[str, list[str]]]:
-    return [{"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)} for group, resources, verbs in rules]

@@ -8,6 +8,7 @@ created, and only its own be changed.
 
 from typing import Any
 
+from components import rbac
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.platform import loops
@@ -18,23 +19,24 @@ NAME = "release-guard"
 LOOKED = f"{loops.SCRATCH}/looked"
 SILENT_SECONDS = 60
 """Without an answer of the API server for so long, the process is started anew."""
-_RBAC = "rbac.authorization.k8s.io"
+_RULES = (
+    *rbac.rules(
+        ("", ("namespaces",), ("list",)),
+        ("networking.istio.io", ("virtualservices",), ("list", "patch")),
+        ("coordination.k8s.io", ("leases",), ("create",)),
+    ),
+    *rbac.rules(("coordination.k8s.io", ("leases",), ("get", "patch")), names=[RELEASE_GUARD_LEASE]),
+)
 _ALIVE = "import os, sys, time; sys.exit(time.time() - os.path.getmtime(sys.argv[1]) > float(sys.argv[2]))"
 
 
 def manifests(image: str) -> tuple[Manifest, ...]:
     """Identity, rights and the process itself, of `image`: an image of headway by digest."""
-    found = labels(NAME)
-    role = {"apiGroup": _RBAC, "kind": "ClusterRole", "name": f"headway-{NAME}"}
-    subject = {"kind": "ServiceAccount", "name": NAME, "namespace": RELEASE_GUARD}
+    rights = rbac.role(f"headway-{NAME}", _RULES, labels(NAME))
     return (
-        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=RELEASE_GUARD, labels=found)),
-        Manifest(role="rights", body=object_(f"{_RBAC}/v1", "ClusterRole", role["name"], labels=found, rules=_rules())),
-        Manifest(
-            role="binding",
-            after=("account", "rights"),
-            body=object_(f"{_RBAC}/v1", "ClusterRoleBinding", role["name"], labels=found, roleRef=role, subjects=[subject]),
-        ),
+        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=RELEASE_GUARD, labels=labels(NAME))),
+        Manifest(role="rights", body=rights),
+        Manifest(role="binding", after=("account", "rights"), body=rbac.binding(rights, [rbac.account(NAME, RELEASE_GUARD)])),
         Manifest(
             role="guard",
             after=("account", "binding"),
@@ -42,18 +44,6 @@ def manifests(image: str) -> tuple[Manifest, ...]:
         ),
         Manifest(role="budget", body=loops.budget(NAME, RELEASE_GUARD)),
     )
-
-
-def _rules() -> list[dict[str, Any]]:
-    def rule(group: str, resource: str, *verbs: str, name: str | None = None) -> dict[str, Any]:
-        return {"apiGroups": [group], "resources": [resource], "verbs": list(verbs), **({"resourceNames": [name]} if name else {})}
-
-    return [
-        rule("", "namespaces", "list"),
-        rule("networking.istio.io", "virtualservices", "list", "patch"),
-        rule("coordination.k8s.io", "leases", "create"),
-        rule("coordination.k8s.io", "leases", "get", "patch", name=RELEASE_GUARD_LEASE),
-    ]
 
 
 def _container(image: str) -> dict[str, Any]:

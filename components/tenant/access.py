@@ -4,9 +4,10 @@ The trap: a RequestAuthentication alone lets requests without any token pass; th
 what refuses them. Both stand in the gateway's namespace, because that is where a caller is still a caller.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from components import rbac
 from components.labels import labels
 from components.manifests import object_
 from components.tenant import releasing
@@ -20,9 +21,9 @@ PRIORITY_CLAIM = "priority"
 
 _READ = ("get", "list", "watch")
 _CHANGE = ("create", "delete", "patch", "update")
-_LOOK: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+_LOOK = (
     (
-        ("",),
+        "",
         (
             "configmaps",
             "endpoints",
@@ -36,66 +37,48 @@ _LOOK: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
             "services",
         ),
     ),
-    (("apps",), ("deployments", "replicasets")),
-    (("autoscaling",), ("horizontalpodautoscalers",)),
-    (("events.k8s.io",), ("events",)),
-    (("keda.sh",), ("scaledobjects",)),
-    (("monitoring.coreos.com",), ("alertmanagerconfigs", "podmonitors", "prometheusrules")),
-    (("networking.istio.io",), ("destinationrules", "envoyfilters", "serviceentries", "sidecars", "virtualservices")),
-    (("networking.k8s.io",), ("networkpolicies",)),
-    (("policy",), ("poddisruptionbudgets",)),
-    (("security.istio.io",), ("authorizationpolicies", "peerauthentications")),
-    (("telemetry.istio.io",), ("telemetries",)),
+    ("apps", ("deployments", "replicasets")),
+    ("autoscaling", ("horizontalpodautoscalers",)),
+    ("events.k8s.io", ("events",)),
+    ("keda.sh", ("scaledobjects",)),
+    ("monitoring.coreos.com", ("alertmanagerconfigs", "podmonitors", "prometheusrules")),
+    ("networking.istio.io", ("destinationrules", "envoyfilters", "serviceentries", "sidecars", "virtualservices")),
+    ("networking.k8s.io", ("networkpolicies",)),
+    ("policy", ("poddisruptionbudgets",)),
+    ("security.istio.io", ("authorizationpolicies", "peerauthentications")),
+    ("telemetry.istio.io", ("telemetries",)),
 )
 """Everything but secrets."""
-_RELEASE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
-    (("",), ("configmaps", "services")),
-    (("apps",), ("deployments",)),
-    (("keda.sh",), ("scaledobjects",)),
-    (("networking.istio.io",), ("destinationrules", "sidecars", "virtualservices")),
-    (("policy",), ("poddisruptionbudgets",)),
+_RELEASE = (
+    ("", ("configmaps", "services")),
+    ("apps", ("deployments",)),
+    ("keda.sh", ("scaledobjects",)),
+    ("networking.istio.io", ("destinationrules", "sidecars", "virtualservices")),
+    ("policy", ("poddisruptionbudgets",)),
 )
 """What differs between two releases. Quotas, isolation and identities are not among it."""
 
 
 def roles(tenant: Tenant) -> list[tuple[str, dict[str, Any]]]:
     """(role, object): what viewers, deployers and release runners may do, and who they are."""
-    look = [_rule(groups, resources, _READ) for groups, resources in _LOOK]
-    release = [_rule(groups, resources, _CHANGE) for groups, resources in _RELEASE]
-    restart = _rule(("",), ("pods",), ("delete",))
-    deploying = [*look, *release, restart, *releasing.rules(releasing.INSIDE)]
-    objects = [
-        ("viewer", _role(tenant.name, "viewer", look)),
-        ("deployer", _role(tenant.name, "deployer", deploying)),
-        ("deployers", _binding(tenant.name, "deployer", tenant.people.deployers)),
+    look = rbac.rules(*((group, resources, _READ) for group, resources in _LOOK))
+    release = rbac.rules(*((group, resources, _CHANGE) for group, resources in _RELEASE), ("", ("pods",), ("delete",)))
+    deploying = [*look, *release, *rbac.rules(*releasing.INSIDE)]
+    viewer, *viewers = _granted(tenant.name, "viewer", look, tenant.people.viewers)
+    runners = [*deploying, *rbac.rules(*releasing.ASKING)]
+    return [
+        viewer,
+        *_granted(tenant.name, "deployer", deploying, tenant.people.deployers),
+        *(_granted(tenant.name, releasing.RUNNER, runners, tenant.people.runners) if tenant.people.runners else ()),
+        *viewers,
+        *releasing.everywhere(tenant),
     ]
-    if tenant.people.runners:
-        objects.append((releasing.RUNNER, _role(tenant.name, releasing.RUNNER, [*deploying, *releasing.rules(releasing.ASKING)])))
-        objects.append((f"{releasing.RUNNER}s", _binding(tenant.name, releasing.RUNNER, tenant.people.runners)))
-    if tenant.people.viewers:
-        objects.append(("viewers", _binding(tenant.name, "viewer", tenant.people.viewers)))
-    return [*objects, *releasing.everywhere(tenant)]
 
 
-def _rule(groups: tuple[str, ...], resources: tuple[str, ...], verbs: tuple[str, ...]) -> dict[str, Any]:
-    return {"apiGroups": list(groups), "resources": list(resources), "verbs": list(verbs)}
-
-
-def _role(tenant: str, name: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
-    own_labels = labels("access", tenant=tenant)
-    return object_("rbac.authorization.k8s.io/v1", "Role", name, namespace=tenant, labels=own_labels, rules=rules)
-
-
-def _binding(tenant: str, role: str, groups: tuple[str, ...]) -> dict[str, Any]:
-    return object_(
-        "rbac.authorization.k8s.io/v1",
-        "RoleBinding",
-        f"{role}s",
-        namespace=tenant,
-        labels=labels("access", tenant=tenant),
-        roleRef={"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": role},
-        subjects=[{"kind": "Group", "name": group, "apiGroup": "rbac.authorization.k8s.io"} for group in sorted(groups)],
-    )
+def _granted(tenant: str, name: str, rules: Sequence[Mapping[str, Any]], people: Sequence[str]) -> list[tuple[str, dict[str, Any]]]:
+    """The role, and who has it where anybody has."""
+    role = rbac.role(name, rules, labels("access", tenant=tenant), tenant)
+    return [(name, role), *([(f"{name}s", rbac.binding(role, rbac.groups(people), f"{name}s"))] if people else [])]
 
 
 def gateway_rules(tenant: Tenant, models: Iterable[Model], surroundings: Surroundings) -> list[tuple[str, dict[str, Any]]]:

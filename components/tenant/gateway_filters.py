@@ -10,7 +10,7 @@ one filter there.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from components.manifests import object_
+from components import envoy_filter
 from components.tenant.surroundings import Surroundings
 
 _PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute"
@@ -31,21 +31,10 @@ def host_data(hosts: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> l
 
 def filter_data(name: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """The patch that adds `config`, with its type, to the configuration of the gateway's filter `name`."""
-    chain = {"filterChain": {"filter": {"name": "envoy.filters.network.http_connection_manager", "subFilter": {"name": name}}}}
-    return {
-        "applyTo": "HTTP_FILTER",
-        "match": {"context": "GATEWAY", "listener": chain},
-        "patch": {"operation": "MERGE", "value": {"name": name, "typed_config": dict(config)}},
-    }
+    return envoy_filter.http_filter("GATEWAY", "MERGE", {"name": name, "typed_config": dict(config)}, beside=name)
 
 
 def gateway_data(name: str, patches: Sequence[Mapping[str, Any]], surroundings: Surroundings, labels: Mapping[str, str]) -> dict[str, Any]:
     """The EnvoyFilter of these patches for every proxy of the gateway."""
-    return object_(
-        "networking.istio.io/v1alpha3",
-        "EnvoyFilter",
-        name,
-        namespace=surroundings.gateway_namespace,
-        labels=labels,
-        spec={"workloadSelector": {"labels": dict(surroundings.gateway_labels)}, "configPatches": [dict(patch) for patch in patches]},
-    )
+    namespace, workload = surroundings.gateway_namespace, dict(surroundings.gateway_labels)
+    return envoy_filter.envoy_filter(name, patches, namespace=namespace, workload=workload, labels=labels)

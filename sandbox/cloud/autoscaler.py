@@ -42,13 +42,6 @@ def utilisation(node: Body, pods: Sequence[Body]) -> Decimal:
     return max(_share(node, pods, name) for name in ([resource] if resource else ["cpu", "memory"]))
 
 
-def may_go(node: Body, pods: Sequence[Body], arguments: Mapping[str, Any]) -> bool:
-    """Whether it would evict `pods` to remove the node, if they found a place elsewhere: `core/scaledown/eligibility`
-    and `simulator/drainability/rules/notsafetoevict`. `arguments` are those of its command.
-    """
-    return is_underused(node, pods, arguments) and all(_annotations(pod).get(SAFE_TO_EVICT) != "false" for pod in pods)
-
-
 def is_underused(node: Body, pods: Sequence[Body], arguments: Mapping[str, Any]) -> bool:
     """`core/scaledown/eligibility/eligibility.go`, isNodeAtOrBelowUtilizationThreshold."""
     has_gpu = _whole_gpu(node) is not None or LABEL in node["metadata"]["labels"]
@@ -120,7 +113,3 @@ def _whole_gpu(node: Body) -> str | None:
 def _share(node: Body, pods: Sequence[Body], resource: str) -> Decimal:
     asked = sum((requests(pod).get(resource, Decimal(0)) for pod in pods), Decimal(0))
     return asked / quantity(node["status"]["allocatable"][resource])
-
-
-def _annotations(pod: Body) -> Mapping[str, str]:
-    return pod["metadata"].get("annotations") or {}

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
 from headway.contract.gateway_names import certificate_names
-from headway.gateway_certificate import certificate_problems, secret_missing
+from headway.gateway_certificate import certificate_problems
 from headway.problem import Problem
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -121,9 +121,3 @@ def test_a_chain_in_the_wrong_order_is_refused() -> None:
 )
 def test_what_is_no_certificate_is_said_so(pem: bytes, fact: str) -> None:
     assert only(pem).fact == fact
-
-
-def test_a_missing_secret_comes_with_the_commands_that_make_it() -> None:
-    told = secret_missing("models-tls", "istio-ingress", "prod").remedy
-    assert "headway certificate check tls.crt --environment prod" in told
-    assert "kubectl create secret tls models-tls -n istio-ingress" in told

@@ -1,6 +1,6 @@
 """The Cluster Autoscaler's own rules, applied to our nodes and pods: no serving node seems empty, none counts twice."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -9,7 +9,7 @@ from components.addons import cluster_autoscaler
 from components.nodes import gpu_node
 from components.platform import capacity
 from headway.contract.pool import Pool
-from sandbox.cloud.autoscaler import is_ready, may_go, node_to_come, utilisation
+from sandbox.cloud.autoscaler import SAFE_TO_EVICT, is_ready, is_underused, node_to_come, utilisation
 from sandbox.cloud.nodes import nodes
 from tests.components.contracts import MODELS, POOLS, bodies, pool_of, service
 from tests.unit.sandbox.scaling.scaling_world import described
@@ -29,6 +29,12 @@ def served(name: str) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The node on which a replica of the model runs, and the replica."""
     template = bodies(service(name), "Deployment")[0]["spec"]["template"]
     return node(pool_of(MODELS[name])), [template]
+
+
+def may_go(found: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether it would evict `pods` to remove the node, if they found a place elsewhere."""
+    marked = [(pod["metadata"].get("annotations") or {}).get(SAFE_TO_EVICT) == "false" for pod in pods]
+    return is_underused(found, pods, ARGUMENTS) and not any(marked)
 
 
 def without_plugin(found: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,19 +64,19 @@ def test_the_label_of_whole_gpus_would_make_a_divided_node_broken_and_empty(name
 
 @pytest.mark.parametrize("name", sorted(MODELS))
 def test_no_node_with_a_serving_replica_may_go(name: str) -> None:
-    assert not may_go(*served(name), ARGUMENTS), "the autoscaler would evict a replica that answers"
+    assert not may_go(*served(name)), "the autoscaler would evict a replica that answers"
 
 
 def test_a_divided_node_is_judged_by_its_cpu_and_seems_empty() -> None:
     found, (replica,) = served("embeddings")
     unmarked = {**replica, "metadata": {"annotations": {}}}
-    assert may_go(found, [unmarked], ARGUMENTS), "what the annotation is for"
+    assert may_go(found, [unmarked]), "what the annotation is for"
 
 
 @pytest.mark.parametrize("name", sorted(SHARED))
 def test_room_kept_on_divided_gpus_keeps_its_node(name: str) -> None:
     warm = next(m.body for m in capacity.manifests([capacity.Warm(pool=SHARED[name], units=1)]) if m.role == f"warm-{name}")
-    assert not may_go(node(SHARED[name]), [warm["spec"]["template"]], ARGUMENTS), "it would remove and make nodes in turns"
+    assert not may_go(node(SHARED[name]), [warm["spec"]["template"]]), "it would remove and make nodes in turns"
 
 
 @pytest.mark.parametrize("name", sorted(pool.name for pool in POOLS))
@@ -85,4 +91,4 @@ def test_a_node_to_come_is_planned_with_what_it_will_offer(name: str) -> None:
 
 
 def test_an_empty_node_of_either_kind_may_go() -> None:
-    assert all(may_go(node(pool), [], ARGUMENTS) for pool in POOLS)
+    assert all(may_go(node(pool), []) for pool in POOLS)
