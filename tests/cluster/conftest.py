@@ -27,7 +27,6 @@ LONGEST = (
     "test_verify.py",
     "test_drift_loop.py",
     "test_day_two_tenant.py",
-    "test_release_kill.py",
     "test_autoscaling.py",
     "test_loops_image.py",
 )

@@ -2,7 +2,7 @@
 another go on."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -57,9 +57,13 @@ class Sword:
 
     at: int | None = None
     seen: int = 0
+    look: Callable[[], Any] = lambda: None
+    met: list[Any] = field(default_factory=list[Any])
+    """What was seen of the world at each boundary."""
 
     def pass_by(self) -> None:
         self.seen += 1
+        self.met.append(self.look())
         if self.at == self.seen:
             raise KilledError
 
@@ -124,6 +128,10 @@ def ending(scene: Scene, rollout: RolloutState) -> Ending:
 def killed_at(scene: Scene, at: int | None) -> tuple[Ending, int]:
     """Run to the end, killed once at boundary `at`; answers the end and how many boundaries there were in all."""
     sword = Sword(at)
+    return _run(scene, sword), sword.seen
+
+
+def _run(scene: Scene, sword: Sword) -> Ending:
     scene.begin()
     armed(scene, sword)
     try:
@@ -131,13 +139,25 @@ def killed_at(scene: Scene, at: int | None) -> tuple[Ending, int]:
     except KilledError:
         disarmed(scene)
         rollout = scene.driver("two", gone=lambda _: True).run()
-    return ending(scene, rollout), sword.seen
+    return ending(scene, rollout)
+
+
+def outlives(scene: Scene) -> tuple[Any, ...]:
+    """Everything that a runner leaves behind: what was written, and what was done to the world. All else dies with it."""
+    world, store = scene.world, scene.store
+    assert isinstance(store, Shelf)
+    route = (dict(world.routed), world.mirrored, world.copies, world.led, world.share_of_users, len(world.in_force))
+    return (dict(store.objects), dict(store.when), world.clock, world.stack, route, tuple(world.done), world.vouched)
 
 
 def walk(make: Callable[[], Scene], every: int = 1, start: int = 1) -> Iterator[tuple[int, Ending, Ending]]:
-    """For each boundary: its number, how an undisturbed run ends, how the killed one does."""
-    undisturbed, boundaries = killed_at(make(), None)
-    for at in range(start, boundaries + 1, every):
+    """For each boundary: its number, how an undisturbed run ends, how the killed one does. Where two boundaries have nothing between them that
+    outlives a runner (it only looked), to be killed at the one is to be killed at the other: the first of them is walked."""
+    scene = make()
+    sword = Sword(look=lambda: outlives(scene))
+    undisturbed = _run(scene, sword)
+    told = [number for number, seen in enumerate(sword.met, 1) if number == 1 or seen != sword.met[number - 2]]
+    for at in told[start - 1 :: every]:
         yield at, undisturbed, killed_at(make(), at)[0]
 
 

@@ -302,7 +302,7 @@ def quick(contract: Model) -> Callable[[], Scene]:
 
 @pytest.mark.parametrize("start", [1, 2, 3, 4, 5])
 def test_a_killed_runner_of_an_experiment_is_taken_over_with_the_same_end(quick: Callable[[], Scene], start: int) -> None:
-    for at, undisturbed, killed in walk(quick, every=10, start=start):
+    for at, undisturbed, killed in walk(quick, every=5, start=start):
         assert killed == undisturbed, f"killed at boundary {at}"
 
 

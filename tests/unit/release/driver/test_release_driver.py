@@ -66,11 +66,11 @@ def quick(contract: Model) -> Callable[[], Scene]:
 
 
 @pytest.fixture
-def promoted(contract: Model) -> Callable[[], Scene]:
+def promoted(request: pytest.FixtureRequest, contract: Model) -> Callable[[], Scene]:
     """A release that a person promotes after two ticks."""
 
     def made() -> Scene:
-        scene = Scene.of(Shelf(), contract, mirror=None, weights=["10%"])
+        scene = Scene.of(Shelf(), contract, mirror=None, **getattr(request, "param", {"weights": ["10%"]}))
         promoting(scene, 2)
         return scene
 
@@ -252,11 +252,19 @@ def test_a_killed_runner_is_taken_over_with_the_same_end_and_no_step_twice(quick
         assert killed == undisturbed, f"killed at boundary {at}"
 
 
+EXPERIMENT = {"strategy": "ab", "split": {"share": "20%", "duration": "1h", "user_claim": "sub", "experiment": "tone"}}
+
+
 @pytest.mark.slow
-def test_a_runner_killed_before_promotion_is_taken_over_with_the_same_end(promoted: Callable[[], Scene]) -> None:
-    for at, undisturbed, killed in walk(promoted, every=5):
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("promoted", [{"weights": ["10%"]}, EXPERIMENT], ids=["canary", "experiment"], indirect=True)
+def test_wherever_a_runner_is_killed_the_next_promotes_and_repeats_no_step(promoted: Callable[[], Scene]) -> None:
+    boundaries = 0
+    for at, undisturbed, killed in walk(promoted):
+        boundaries = at
         assert undisturbed.outcome == "promoted"
         assert killed == undisturbed, f"killed at boundary {at}"
+    assert boundaries > 100
 
 
 def test_a_second_runner_is_kept_out_while_the_first_one_lives(scene: Scene) -> None:
