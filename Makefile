@@ -67,10 +67,10 @@ test: .venv/.ready-dev .venv-servers/.ready  ## every test but the long ones on 
 
 test-engine: .venv/.ready-dev .venv-clients/.ready  ## the conformance suite of the embedded engine, and what is too slow for the quick tier
 	@$(BIN)/pytest -n 2 $(TWICE) packages/pulumi-embedded/tests/engine tests/environments
-	@$(BIN)/pytest -n 2 $(TWICE) -m slow $(QUICK)
+	@$(BIN)/pytest -n 2 $(TWICE) -m slow $$(grep -rl --include='test_*.py' 'mark\.slow' $(QUICK))  # the other files would be collected for nothing
 
 test-cluster: .venv/.ready-dev .venv-servers/.ready servers  ## everything that needs real processes
-	@$(BIN)/pytest -n 3 $(TWICE) --dist loadfile --no-loadscope-reorder tests/cluster  # long files first; they wait more than they compute
+	@$(BIN)/pytest -n 4 $(TWICE) --dist loadfile --no-loadscope-reorder tests/cluster  # long files first; they wait as much as they compute
 
 servers: .venv/.ready  ## build every server of the sandbox and of its tests ahead of its first use (minutes of CPU each, once)
 	@$(BIN)/headway sandbox build $(SERVERS)

@@ -23,14 +23,15 @@ T = TypeVar("T")
 PROJECT = Path(__file__).parents[2]
 LONGEST = (
     "test_release.py",
-    "test_sandbox.py",
-    "test_verify.py",
-    "test_drift_loop.py",
     "test_day_two_tenant.py",
+    "test_drift_loop.py",
+    "test_sandbox.py",
     "test_autoscaling.py",
+    "test_verify.py",
+    "test_guide.py",
     "test_loops_image.py",
 )
-"""Files that take minutes with few tests, longest first: begun last, one worker would wait for the others."""
+"""Files that take minutes with few tests, longest first, for begun last one worker would wait for the others; what computes beside what waits."""
 
 
 @dataclass
