@@ -134,6 +134,8 @@ NODE_HEALTH_FIELD_MANAGER = "headway-node-health"
 
 ARTIFACT_CACHE_COMMAND = "artifact-cache"
 """The command of `headway` that runs on nodes."""
+ENDPOINT_PICKER_COMMAND = "endpoint-picker"
+"""The command of `headway` that runs beside a pool of engines."""
 LEDGER_VARIABLE = "HEADWAY_LEDGER"
 """Environment variable with the address of the release ledger."""
 WITNESS_VARIABLE = "HEADWAY_WITNESS"

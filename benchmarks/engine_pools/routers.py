@@ -6,7 +6,7 @@ from typing import Protocol
 
 from benchmarks.engine_pools.engine import BLOCK, Pace
 from benchmarks.engine_pools.prompts import Prompt
-from headway.endpoint_picker.tracking import Tracked
+from headway.endpoint_picker.tracking import EngineFacts, Tracked
 
 
 class Router(Protocol):
@@ -106,11 +106,10 @@ class Headway:
 
     def __init__(self, engines: int, pace: Pace) -> None:
         self._pool = Tracked(BLOCK)
-        self._pool.endpoints({str(each): pace.capacity for each in range(engines)})
+        self._pool.endpoints({str(each): EngineFacts(capacity=pace.capacity) for each in range(engines)})
 
     def route(self, now: float, number: int, prompt: Prompt) -> int:
-        chosen = self._pool.send(now, number, prompt.tokens, prompt.keys[: prompt.tokens // BLOCK])
-        assert chosen is not None
+        (chosen,) = self._pool.send(now, number, prompt.tokens, prompt.keys[: prompt.tokens // BLOCK])
         return int(chosen)
 
     def answering(self, now: float, number: int) -> None:

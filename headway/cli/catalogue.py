@@ -6,7 +6,7 @@ Read before any command is loaded, so that `headway --help` and the one command 
 from dataclasses import dataclass
 from enum import StrEnum
 
-from headway.wire import ARTIFACT_CACHE_COMMAND
+from headway.wire import ARTIFACT_CACHE_COMMAND, ENDPOINT_PICKER_COMMAND
 
 
 class CommandGroup(StrEnum):
@@ -60,6 +60,7 @@ CATALOGUE = {
     "nodes": CommandEntry(_O, "headway.cli.nodes", "app", "show GPU nodes, quarantine one, let it back"),
     "loops": CommandEntry(_O, "headway.cli.loops", "app", "make and push the image of the platform's loops"),
     ARTIFACT_CACHE_COMMAND: CommandEntry(_O, "headway.cli.artifact_cache", "artifact_cache", "keep artifacts on a node (a loop)"),
+    ENDPOINT_PICKER_COMMAND: CommandEntry(_O, "headway.cli.endpoint_picker", "endpoint_picker", "pick the engine of each prompt (a loop)"),
 }
 
 EXAMPLES = {
@@ -113,5 +114,6 @@ EXAMPLES = {
     "nodes check": ("headway nodes check --wait 60",),
     "loops push": (f"headway loops push -e prod --base docker.io/library/python:3.13-slim@sha256:{'0' * 64}",),
     ARTIFACT_CACHE_COMMAND: (f"headway {ARTIFACT_CACHE_COMMAND} --pool l4 --folder /var/cache/headway --room 500000000000",),
+    ENDPOINT_PICKER_COMMAND: (f"headway {ENDPOINT_PICKER_COMMAND} chat-picker --namespace assist",),
 }
 """How each command is typed, by its words; a test gives every line to the parser."""

@@ -5,7 +5,9 @@ in FULL_DUPLEX_STREAMED, as Istio 1.31 configures it for an InferencePool: heade
 prompt known; the answer's pieces are passed on as they come.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from headway.endpoint_picker.messages import ProcessingResponse
@@ -14,6 +16,7 @@ from headway.endpoint_picker.prompts import LARGEST, TOKEN, prompt_of
 from headway.endpoint_picker.tracking import Tracked
 
 DESTINATION = "x-gateway-destination-endpoint"
+SERVED = "x-gateway-destination-endpoint-served"
 NAMESPACE = "envoy.lb"
 SUBSET, SUBSET_NAMESPACE = "x-gateway-destination-endpoint-subset", "envoy.lb.subset_hint"
 OVERWRITE = 2
@@ -24,17 +27,35 @@ PIECE = 1 << 16
 """Bytes of a body that are passed on at once."""
 
 
+MOST_KEPT = 256 << 20
+"""Bytes of bodies that wait for their ends, of all requests together; what comes then is sent by load alone."""
+PICKED, UNKNOWN, NONE, ELSEWHERE = "by_prompt", "by_load", "no_endpoint", "elsewhere"
+
+
+@dataclass
+class PickerCounts:
+    """What became of requests, and the bytes of bodies that are kept."""
+
+    outcomes: Counter[str] = field(default_factory=Counter[str])
+    kept: int = 0
+
+
 def subset(metadata: Any) -> list[str] | None:
-    """The endpoints that the proxy asks to pick from; None if it does not say."""
-    for entry in metadata.filter_metadata:
-        if entry.key == SUBSET_NAMESPACE and SUBSET in entry.value.fields:
-            return [each.string_value for each in entry.value.fields[SUBSET].list_value.values]
-    return None
+    """The endpoints that the proxy asks to pick from, as a list or as text with commas; None if it does not say."""
+    value = _told(metadata, SUBSET_NAMESPACE, SUBSET)
+    if value is None:
+        return None
+    texts = [each.string_value for each in value.list_value.values] if value.HasField("list_value") else [value.string_value]
+    return [found for text in texts for each in text.split(",") if (found := each.strip())]
+
+
+def _told(metadata: Any, namespace: str, key: str) -> Any:
+    return next((each.value.fields[key] for each in metadata.filter_metadata if each.key == namespace and key in each.value.fields), None)
 
 
 class Exchange:
-    def __init__(self, pool: Tracked, name: Hashable) -> None:
-        self._pool, self._name = pool, name
+    def __init__(self, pool: Tracked, name: Hashable, counts: PickerCounts) -> None:
+        self._pool, self._name, self._counts = pool, name, counts
         self._body = bytearray()
         self._sent = False
         self._among: list[str] | None = None
@@ -45,17 +66,20 @@ class Exchange:
             self._among = found
         match next((field.name for field, _ in asked.ListFields() if field.name != "metadata_context"), None):
             case "request_headers":
-                return self._picked(now) if asked.request_headers.end_of_stream else ()
+                return self._picked(now) if asked.request_headers.end_of_stream and not self._sent else ()
             case "request_body":
                 piece = asked.request_body
                 if self._sent:
                     return [_passed("request_body", piece.body, last=piece.end_of_stream)]
                 self._body += piece.body
+                self._counts.kept += len(piece.body)
                 whole = piece.end_of_stream
-                return self._picked(now, whole=whole) if whole or len(self._body) > LARGEST else ()
+                full = len(self._body) > LARGEST or self._counts.kept > MOST_KEPT
+                return self._picked(now, whole=whole) if whole or full else ()
             case "request_trailers":
                 return [*(() if self._sent else self._picked(now, whole=False)), _said("request_trailers")]
             case "response_headers":
+                self._served(now, asked.metadata_context)
                 if asked.response_headers.end_of_stream:
                     self._pool.ended(now, self._name)
                 return [_said("response_headers")]
@@ -72,19 +96,27 @@ class Exchange:
             case _:
                 return ()
 
+    def _served(self, now: float, metadata: Any) -> None:
+        if (by := _told(metadata, NAMESPACE, SERVED)) is not None and not self._pool.served(now, self._name, by.string_value):
+            self._counts.outcomes[ELSEWHERE] += 1
+
     def close(self, now: float) -> None:
         """Whoever asked has left, or was answered."""
+        self._counts.kept -= len(self._body)
+        self._body.clear()
         self._pool.ended(now, self._name)
 
     def _picked(self, now: float, *, whole: bool = True) -> Iterator[Any]:
         body, self._sent = bytes(self._body), True
+        self._counts.kept -= len(body)
         self._body.clear()
         prompt = prompt_of(body) if len(body) <= LARGEST else b""
         keys = keys_of(prompt)
         tokens = max(len(prompt or body) // TOKEN, len(keys) * TOKENS_A_BLOCK, 1)
-        chosen = self._pool.send(now, self._name, tokens, keys, self._among)
+        chosen = ",".join(self._pool.send(now, self._name, tokens, keys, self._among))
+        self._counts.outcomes[(PICKED if prompt else UNKNOWN) if chosen else NONE] += 1
         answer = ProcessingResponse()
-        if chosen is None:
+        if not chosen:
             answer.immediate_response.status.code = UNAVAILABLE
             answer.immediate_response.body = b"no endpoint of the pool is ready\n"
             answer.immediate_response.details = "no_endpoint"

@@ -1,6 +1,7 @@
 """Envoy's messages of external processing, as far as an endpoint picker says and reads them.
 
-By name, number and type as in envoy/service/ext_proc/v3/external_processor.proto and envoy/config/core/v3/base.proto (Envoy 1.40). Generated
+By name, number and type as in envoy/service/ext_proc/v3/external_processor.proto and envoy/config/core/v3/base.proto (Envoy 1.40), and in
+grpc/health/v1/health.proto. Generated
 modules of all of Envoy's API ask for a later protobuf than Pulumi's SDK allows. What is not listed stays unread.
 """
 
@@ -49,6 +50,8 @@ _FIELDS: dict[str, tuple[tuple[str, int, str], ...]] = {
         ("immediate_response", 7, "ImmediateResponse"),
         ("dynamic_metadata", 8, _STRUCT),
     ),
+    "HealthCheckRequest": (("service", 1, "string"),),
+    "HealthCheckResponse": (("status", 1, "int32"),),
 }
 """Name of each message -> its fields: name, number, kind; `*` if repeated. Enumerations are numbers on the wire."""
 
@@ -72,3 +75,5 @@ def _made() -> dict[str, Any]:
 _MESSAGES = _made()
 ProcessingRequest: Any = _MESSAGES["ProcessingRequest"]
 ProcessingResponse: Any = _MESSAGES["ProcessingResponse"]
+HealthCheckRequest: Any = _MESSAGES["HealthCheckRequest"]
+HealthCheckResponse: Any = _MESSAGES["HealthCheckResponse"]

@@ -48,5 +48,10 @@ class PrefixMemory:
         for key in reversed(keys):
             self._kept[key] = None
             self._kept.move_to_end(key)
+        self.resize(self._blocks)
+
+    def resize(self, blocks: int) -> None:
+        """How many it can hold from now on."""
+        self._blocks = blocks
         while len(self._kept) > self._blocks:
             self._kept.popitem(last=False)

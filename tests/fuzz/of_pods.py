@@ -11,12 +11,18 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from google.protobuf.message import DecodeError
+
+from headway.endpoint_picker import engine_page, pool_objects
+from headway.endpoint_picker.exchange import Exchange, PickerCounts
+from headway.endpoint_picker.messages import ProcessingRequest
 from headway.endpoint_picker.prompts import prompt_of
+from headway.endpoint_picker.tracking import EngineFacts, Tracked
 from headway.environment import service_proxy
 from headway.environment.api_answer import ApiAnswer
 from headway.listening import pages
 from sandbox.monitoring import follower
-from tests.fuzz.parser import FuzzedParser, file_of, texts
+from tests.fuzz.parser import FuzzedParser, document, file_of, texts
 
 SCRIPTS = Path(__file__).parents[2] / "components/model_service/scripts"
 
@@ -174,6 +180,44 @@ _POSTED = (
 )
 _ALERTED = {"status": "firing", "alerts": [{"labels": {"a": "b"}, "annotations": {"summary": "x"}}]}
 _HOOK = b"POST /vision HTTP/1.1\r\nContent-Length: 99\r\n\r\n" + json.dumps(_ALERTED).encode()
+
+
+def _exchanged(data: bytes) -> None:
+    """One message of Envoy's, and then its repetition; nothing is left of either."""
+    tracked, counts = Tracked(16), PickerCounts()
+    tracked.endpoints({"10.0.0.1:8000": EngineFacts("a"), "10.0.0.2:8000": EngineFacts("b")})
+    exchange = Exchange(tracked, 1, counts)
+    try:
+        for _ in range(2):
+            for answer in exchange.hear(1.0, ProcessingRequest.FromString(data)):
+                answer.SerializeToString()
+    finally:
+        exchange.close(2.0)
+        assert tracked.idle()
+        assert not counts.kept
+
+
+def _picked_from(data: bytes) -> None:
+    found = document(data) or {}
+    pods = found.get("pods")
+    for pool in pool_objects.pools_of([found, found.get("pool")], "a"):
+        for address, _ in pool_objects.engines_of(pool, pods if isinstance(pods, list) else [pods]):
+            assert address.rpartition(":")[2].isdigit()
+
+
+def _asked_of_picker(**parts: Any) -> bytes:
+    made = ProcessingRequest()
+    for part, values in parts.items():
+        getattr(made, part).SetInParent()
+        for name, value in values.items():
+            setattr(getattr(made, part), name, value)
+    entry = made.metadata_context.filter_metadata.add(key="envoy.lb.subset_hint")
+    entry.value.fields["x-gateway-destination-endpoint-subset"].string_value = "10.0.0.1:8000"
+    served = made.metadata_context.filter_metadata.add(key="envoy.lb")
+    served.value.fields["x-gateway-destination-endpoint-served"].string_value = "10.0.0.1:8000"
+    return made.SerializeToString()
+
+
 _TENSOR = inference.field(
     5,
     inference.field(1, b"y")
@@ -190,6 +234,23 @@ _MESSAGE = {"MessageId": "a", "ReceiptHandle": "b", "Body": "{}", "Attributes": 
 _ANSWER = {"outputs": [{"name": "y", "data": [0.5, 1]}]}
 _FOLDER = "components/model_service/scripts"
 
+_POOL = {
+    "metadata": {"name": "a"},
+    "spec": {
+        "selector": {"matchLabels": {"a": "b"}},
+        "targetPorts": [{"number": 8000}],
+        "endpointPickerRef": {"name": "a", "kind": "Service"},
+    },
+}
+_POD = {
+    "metadata": {"uid": "a", "labels": {"a": "b"}, "annotations": {pool_objects.ACTIVE_PORTS: "8000"}},
+    "status": {
+        "podIP": "10.0.0.1",
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "containerStatuses": [{"restartCount": 1}],
+    },
+}
+
 PARSERS = (
     FuzzedParser(
         name="prompt-of-a-request",
@@ -200,6 +261,31 @@ PARSERS = (
             {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}], "tools": [{"type": "function"}]},
             {"instructions": "i", "input": [1, 2.5, None, True]},
         ),
+    ),
+    FuzzedParser(
+        name="message-to-a-picker",
+        rooms=("headway/endpoint_picker/exchange.py", "headway/endpoint_picker/messages.py", "headway/endpoint_picker/server.py"),
+        read=_exchanged,
+        refuses=(DecodeError,),
+        seeds=(
+            _asked_of_picker(request_headers={"end_of_stream": True}),
+            _asked_of_picker(request_body={"body": b'{"prompt": "a"}', "end_of_stream": True}),
+            _asked_of_picker(request_trailers={}),
+            _asked_of_picker(response_headers={}),
+            _asked_of_picker(response_body={"body": b"a"}),
+        ),
+    ),
+    FuzzedParser(
+        name="page-of-an-engine",
+        rooms=("headway/endpoint_picker/engine_page.py",),
+        read=engine_page.read,
+        seeds=texts('vllm:cache_config_info{block_size="16",num_gpu_blocks="5"} 1.0\nvllm:num_requests_running{engine="0"} 1.5e3\n'),
+    ),
+    FuzzedParser(
+        name="pools-of-a-picker",
+        rooms=("headway/endpoint_picker/pool_objects.py",),
+        read=_picked_from,
+        seeds=texts({"pool": _POOL, "pods": [_POD]}),
     ),
     FuzzedParser(
         name="golden-answer",

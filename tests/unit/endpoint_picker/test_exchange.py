@@ -8,17 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.endpoint_picker import exchange
-from headway.endpoint_picker.exchange import DESTINATION, PIECE, SUBSET, SUBSET_NAMESPACE, Exchange
+from headway.endpoint_picker.exchange import DESTINATION, PIECE, SUBSET, SUBSET_NAMESPACE, Exchange, PickerCounts
 from headway.endpoint_picker.messages import ProcessingRequest
 from headway.endpoint_picker.prompts import prompt_of
-from headway.endpoint_picker.tracking import Tracked
+from headway.endpoint_picker.tracking import EngineFacts, Tracked
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
 
 
 def pool(*addresses: str) -> Tracked:
     found = Tracked(16)
-    found.endpoints(dict.fromkeys(addresses or (A, B)))
+    found.endpoints(dict.fromkeys(addresses or (A, B), EngineFacts()))
     return found
 
 
@@ -51,7 +51,7 @@ def passed(answers: list[Any]) -> tuple[bytes, list[bool]]:
 
 
 def test_headers_are_answered_when_the_body_is_whole() -> None:
-    one = Exchange(pool(), 1)
+    one = Exchange(pool(), 1, PickerCounts())
     assert list(one.hear(0, message("request_headers"))) == []
     assert list(one.hear(0, message("request_body", b'{"prompt": '))) == []
     first, *rest = one.hear(0, message("request_body", b'"a"}', last=True))
@@ -60,12 +60,12 @@ def test_headers_are_answered_when_the_body_is_whole() -> None:
 
 
 def test_a_request_without_a_body_is_answered_at_once() -> None:
-    (only,) = Exchange(pool(), 1).hear(0, message("request_headers", last=True))
+    (only,) = Exchange(pool(), 1, PickerCounts()).hear(0, message("request_headers", last=True))
     assert destination(only) in {A, B}
 
 
 def test_trailers_end_a_body() -> None:
-    one = Exchange(pool(), 1)
+    one = Exchange(pool(), 1, PickerCounts())
     one.hear(0, message("request_body", b"{}"))
     first, body, trailers = one.hear(0, message("request_trailers"))
     assert destination(first) in {A, B}
@@ -75,22 +75,22 @@ def test_trailers_end_a_body() -> None:
 
 def test_only_the_endpoints_that_the_proxy_names_are_picked() -> None:
     for number in range(4):
-        (only,) = Exchange(pool(), number).hear(0, message("request_headers", last=True, among=[B]))
+        (only,) = Exchange(pool(), number, PickerCounts()).hear(0, message("request_headers", last=True, among=[B]))
         assert destination(only) == B
 
 
 @pytest.mark.parametrize(("there", "among"), [([], None), ([A, B], []), ([A, B], ["10.0.0.3:8000"])])
 def test_without_an_eligible_endpoint_the_answer_is_unavailable(there: list[str], among: list[str] | None) -> None:
     tracked = Tracked(16)
-    tracked.endpoints(dict.fromkeys(there))
-    (only,) = Exchange(tracked, 1).hear(0, message("request_headers", last=True, among=among))
+    tracked.endpoints(dict.fromkeys(there, EngineFacts()))
+    (only,) = Exchange(tracked, 1, PickerCounts()).hear(0, message("request_headers", last=True, among=among))
     assert only.immediate_response.status.code == 503
     assert tracked.idle()
 
 
 def test_a_body_above_the_bound_is_sent_by_load_and_passed_on_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(exchange, "LARGEST", 10)
-    one = Exchange(pool(), 1)
+    one = Exchange(pool(), 1, PickerCounts())
     assert list(one.hear(0, message("request_body", b"123456789"))) == []
     first, *rest = one.hear(0, message("request_body", b"abc"))
     assert destination(first) in {A, B}
@@ -100,7 +100,7 @@ def test_a_body_above_the_bound_is_sent_by_load_and_passed_on_as_it_comes(monkey
 
 @given(st.binary(max_size=3 * PIECE), st.integers(1, PIECE * 2))
 def test_a_body_is_passed_on_as_it_came(body: bytes, piece: int) -> None:
-    one, heard = Exchange(pool(), 1), list[Any]()
+    one, heard = Exchange(pool(), 1, PickerCounts()), list[Any]()
     for start in range(0, len(body) or 1, piece):
         heard += one.hear(0, message("request_body", body[start : start + piece], last=start + piece >= len(body)))
     whole, ends = passed(heard[1:])
@@ -119,7 +119,7 @@ def test_a_body_is_passed_on_as_it_came(body: bytes, piece: int) -> None:
 )
 def test_a_request_counts_until_its_answer_has_ended_or_its_caller_left(end: list[Any]) -> None:
     tracked = pool()
-    one = Exchange(tracked, 1)
+    one = Exchange(tracked, 1, PickerCounts())
     list(one.hear(0, message("request_headers", last=True)))
     assert not tracked.idle()
     for each in end:
