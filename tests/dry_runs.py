@@ -8,7 +8,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ Judge = Callable[[Sequence[str]], str | None]
 """The words after the program's name to what is wrong with them."""
 
 KUBECTL: Mapping[str, frozenset[str]] = {
+    "apply": frozenset({"--force-conflicts", "--server-side", "-f"}),
     "cordon": frozenset(),
     "create": frozenset({"--from-literal", "--namespace", "--audience", "--duration", "--cert", "--key", "--dry-run", "-o"}),
     "debug": frozenset(),
@@ -43,6 +44,13 @@ KUBECTL: Mapping[str, frozenset[str]] = {
     "uncordon": frozenset(),
 }
 """Verb to the options that our pages use with it, from kubectl's reference (Kubernetes 1.35). `-n` goes with each."""
+HELM: Mapping[str, frozenset[str]] = {
+    "list": frozenset({"-A", "--pending"}),
+    "rollback": frozenset(),
+    "show": frozenset({"--repo", "--version"}),
+    "uninstall": frozenset(),
+}
+"""Likewise, from Helm's reference (version 3)."""
 NOT_JUDGED: Mapping[str, str] = {
     "pulumi login": "the embedded engine's backend is a folder",
     'pulumi stack change-secrets-provider "awskms': "the embedded engine has one kind of secrets",
@@ -159,16 +167,16 @@ def _make(words: Sequence[str]) -> str | None:
     return f"the Makefile has no {', '.join(unknown)}" if unknown else None
 
 
-def _kubectl(words: Sequence[str]) -> str | None:
+def _by_verb(program: str, verbs: Mapping[str, frozenset[str]], words: Sequence[str]) -> str | None:
     rest = list(words)
     if rest[:1] == ["-n"]:
         del rest[:2]
     verb = rest[0] if rest else ""
-    if verb not in KUBECTL:
-        return f"kubectl {verb} is not among the verbs of our pages"
+    if verb not in verbs:
+        return f"{program} {verb} is not among the verbs of our pages"
     own = rest[: rest.index("--")] if "--" in rest else rest
-    unknown = [word for word in own if word.startswith("-") and word.partition("=")[0] not in {*KUBECTL[verb], "-n", "-"}]
-    return f"kubectl {verb} is not known to take {', '.join(unknown)}" if unknown else None
+    unknown = [word for word in own if word.startswith("-") and word.partition("=")[0] not in {*verbs[verb], "-n", "-"}]
+    return f"{program} {verb} is not known to take {', '.join(unknown)}" if unknown else None
 
 
 @cache
@@ -198,4 +206,6 @@ def _dashed(name: str) -> str:
     return botocore.xform_name(name, "-")
 
 
-_JUDGES: Mapping[str, Judge] = {"aws": _aws, "headway": headway, "kubectl": _kubectl, "make": _make, "pulumi": _pulumi}
+_JUDGES: Mapping[str, Judge] = {"aws": _aws, "headway": headway, "make": _make, "pulumi": _pulumi} | {
+    program: partial(_by_verb, program, verbs) for program, verbs in (("helm", HELM), ("kubectl", KUBECTL))
+}

@@ -233,6 +233,7 @@ def test_every_chart_with_definitions_upgrades_them_with_itself() -> None:
     assert gpu_operator.values([pool("l4")])["operator"]["upgradeCRD"] is True, "a hook of the chart applies them"
     assert istio.base_values().get("base", {}).get("enableCRDTemplates", True), "templates of the chart, upgraded like any other"
     assert keda.values("c").get("crds", {}).get("install", True), "templates of the chart, upgraded like any other"
+    # The AWS Load Balancer Controller's are applied by hand: `tests/unit/docs/test_day_two_page.py`.
 
 
 def test_definitions_that_are_templates_stay_when_their_chart_goes() -> None:

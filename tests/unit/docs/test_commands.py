@@ -117,7 +117,8 @@ def test_a_dry_run_finds_what_a_command_of_a_runbook_lacks(words: str, said: str
         ("aws kms create-alias --alias a", "kms create-alias takes no --alias"),
         ('TOKEN=$(kubectl create token x --audiense y); echo "$TOKEN"', "kubectl create is not known to take --audiense"),
         ("make up && make everything", "the Makefile has no everything"),
-        ("helm install x", "no dry run knows the program helm"),
+        ("helm install x", "helm install is not among the verbs of our pages"),
+        ("istioctl install x", "no dry run knows the program istioctl"),
         ("eval 'x", "unexpected EOF"),
     ],
 )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from components.versions import LOAD_BALANCER_CONTROLLER
 from tests.day_two_page import sections
 
 ROOT = Path(__file__).parents[3]
@@ -41,8 +42,18 @@ NOT_TYPED = {
     "pulumi up -s prod-access --yes": PROTECTED,
     "pulumi up -s prod-cluster --yes --skip-preview": PROTECTED,
     "export HEADWAY_LEDGER=": "the test sets the variable for the commands after it",
+    "helm ": "the sandbox records releases and runs none, so Helm has nothing to list, to lock or to upgrade",
+    "pulumi cancel -s dev-platform": "the embedded engine's lock ends with whoever holds it",
+    "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true pulumi up -s dev-platform --refresh": "typed for a tenant, below Lost state",
 }
 """How a line begins -> why no test types it."""
+
+
+def test_definitions_that_no_chart_upgrades_are_of_its_repository() -> None:
+    (line,) = [line for _, line in LINES if line.startswith("helm show crds")]
+    chart = LOAD_BALANCER_CONTROLLER
+    assert line.startswith(f"helm show crds {chart.chart} --repo {chart.repository} --version ")
+
 
 LINES = [(heading, line) for heading, lines in sections().items() for line in lines]
 
