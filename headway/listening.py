@@ -4,7 +4,7 @@ import http.server
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
@@ -82,3 +82,21 @@ def pages(found: Mapping[str, Callable[[], tuple[int, str]]]) -> type[http.serve
         def log_message(self, format: str, *args: object) -> None: ...
 
     return Pages
+
+
+class ShownLoop(Protocol):
+    """What a loop shows of itself: whether it still looks, and its metrics in Prometheus' text format."""
+
+    @property
+    def well(self) -> bool: ...
+
+    def text(self) -> str: ...
+
+
+@contextmanager
+def showing(pulse: ShownLoop, address: str, port: int) -> Generator[int]:
+    """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot be had."""
+    found = pages({"/healthz": lambda: (200, "well\n") if pulse.well else (503, "stuck\n"), "/metrics": lambda: (200, pulse.text())})
+    consequence, remedy = "The loop was not started.", "Choose another address or port for --serve."
+    with listening(address, port, found, consequence=consequence, remedy=remedy) as listened:
+        yield listened

@@ -81,6 +81,11 @@ class Problem:
         """The whole problem on one line."""
         return " ".join(self._headed())
 
+    def record(self, *beside: str) -> dict[str, Any]:
+        """For programs: what is so, what follows and what to do, after these fields of the problem; `path` as it is written."""
+        known = {"path": self.dotted, "level": self.level.value}
+        return {name: known.get(name, getattr(self, name)) for name in (*beside, "fact", "consequence", "remedy")}
+
     def __str__(self) -> str:
         """The whole problem on three lines, or more where its texts have more."""
         return "\n  ".join(self._headed())

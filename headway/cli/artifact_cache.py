@@ -11,7 +11,8 @@ from typing import Annotated
 
 import typer
 
-from headway.problem import Exit, UserError
+from headway.cli.listening_place import listening_place
+from headway.problem import UserError
 
 
 def artifact_cache(
@@ -35,9 +36,7 @@ def artifact_cache(
     from headway.artifact_cache.store import ArtifactStore
     from headway.environment.kubernetes import UnusableKubeconfigError
 
-    address, _, port = serve.rpartition(":")
-    if not address or not port.isdigit():
-        raise UserError(f"--serve {serve} is no address and port.", "Nothing was started.", "Write 0.0.0.0:8087.", Exit.USAGE)
+    address, port = listening_place(serve)
     try:
         cluster = ArtifactCluster(None if in_cluster else _kubeconfig())
     except UnusableKubeconfigError as failure:
@@ -52,7 +51,7 @@ def artifact_cache(
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
-    with served(watched, Callers(cluster.user_of, time.monotonic), address, int(port), metrics) as (files, shown):
+    with served(watched, Callers(cluster.user_of, time.monotonic), address, port, metrics) as (files, shown):
         _say(f"serving on {address}:{files}, metrics on {address}:{shown}")
         hearing = threading.Thread(target=loop.hear, args=(cluster, pool, heard, stop, _say), daemon=True)
         keeping = threading.Thread(target=loop.keep, args=(watched, loop.downloads(boto3.client("s3")), heard, stop, _say), daemon=True)

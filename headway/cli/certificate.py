@@ -11,7 +11,7 @@ from headway.bounded_yaml import bounded_yaml
 from headway.cli.environment_choice import EnvironmentOption, named
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
-from headway.problem import Exit, Problem, UserError
+from headway.problem import Exit, UserError
 
 LARGEST_FILE = 2**20
 
@@ -50,7 +50,12 @@ def check(
     problems = certificate_problems(pem, wanted, datetime.now(UTC), str(file))
     stops = any(each.blocking for each in problems)
     if output is Output.JSON:
-        record = {"environment": environment, "file": str(file), "names": wanted, "problems": [_record(each) for each in problems]}
+        record = {
+            "environment": environment,
+            "file": str(file),
+            "names": wanted,
+            "problems": [each.record("level", "rule") for each in problems],
+        }
         typer.echo(json.dumps(record, indent=2))
     else:
         for each in problems:
@@ -59,16 +64,6 @@ def check(
             ends = described(read(pem)).not_after
             typer.echo(f"{file} covers {', '.join(wanted) or 'no tenant, for there is none'} until {ends:%Y-%m-%d}.")
     raise typer.Exit(Exit.REFUSED if stops else Exit.OK)
-
-
-def _record(problem: Problem) -> dict[str, str]:
-    return {
-        "level": problem.level.value,
-        "rule": problem.rule,
-        "fact": problem.fact,
-        "consequence": problem.consequence,
-        "remedy": problem.remedy,
-    }
 
 
 def _wanted(environment: str, project: Path | None) -> list[str]:

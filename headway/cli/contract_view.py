@@ -70,18 +70,7 @@ def environment_record(sums: Sequence[Line], problems: Sequence[Problem]) -> dic
     """What `check` says of an environment's own settings, for programs."""
     return {
         "systemPool": [{"what": line.what, "amount": line.figure, "why": line.why} for line in sums],
-        "problems": [
-            {
-                "rule": p.rule,
-                "level": p.level,
-                "file": p.file,
-                "path": p.dotted,
-                "fact": p.fact,
-                "consequence": p.consequence,
-                "remedy": p.remedy,
-            }
-            for p in problems
-        ],
+        "problems": [p.record("rule", "level", "file", "path") for p in problems],
     }
 
 

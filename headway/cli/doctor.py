@@ -186,22 +186,8 @@ def _images(checkout: Path, needs: "PlatformNeeds") -> list[str]:
 
 
 def _record(result: "DoctorResult") -> dict[str, object]:
-    return {
-        "check": result.name,
-        "state": result.state.value,
-        "seen": result.seen,
-        "problems": [
-            {
-                "level": each.level.value,
-                "path": each.dotted,
-                "subject": each.subject,
-                "fact": each.fact,
-                "consequence": each.consequence,
-                "remedy": each.remedy,
-            }
-            for each in result.problems
-        ],
-    }
+    problems = [each.record("level", "path", "subject") for each in result.problems]
+    return {"check": result.name, "state": result.state.value, "seen": result.seen, "problems": problems}
 
 
 def _print(stack: str, results: "Sequence[DoctorResult]") -> None:

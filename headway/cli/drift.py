@@ -129,13 +129,10 @@ class DriftLooking:
             self.watch_of(self._here[0])  # a contract that watches nothing is refused before the loop begins
         self._pulse = pulse = DriftPulse(time.monotonic, look_loop.PATIENCE_SECONDS, time.time)
 
-        def turn(here: "ServicePlace") -> float:
-            result = self.look(here)
-            pulse.looked(here.chain, result, well=result.look is not DriftLook.FEW)
-            return result.wait
+        def well(result: "DriftResult") -> bool:
+            return result.look is not DriftLook.FEW
 
-        pause = look_loop.PAUSE_SECONDS / self._speed
-        look_loop.for_ever(self._here, turn, pulse=pulse, voice=self._voice, serve=serve, pause=pause)
+        look_loop.for_ever(self._here, self.look, pulse=pulse, voice=self._voice, serve=serve, speed=self._speed, well=well)
 
     def _lives(self) -> None:
         """A sign of life: to read what two weeks have kept takes longer than the loop has patience."""

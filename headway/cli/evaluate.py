@@ -122,14 +122,7 @@ class Looking:
         if alone:
             self._evaluator(self._here[0])  # a contract that asks nothing is refused before the loop begins
         pulse = EvaluationPulse(time.monotonic, look_loop.PATIENCE_SECONDS, time.time)
-
-        def turn(here: "ServicePlace") -> float:
-            result = self.look(here)
-            pulse.looked(here.chain, result)
-            return result.wait
-
-        pause = look_loop.PAUSE_SECONDS / self._speed
-        look_loop.for_ever(self._here, turn, pulse=pulse, voice=self._voice, serve=serve, pause=pause)
+        look_loop.for_ever(self._here, self.look, pulse=pulse, voice=self._voice, serve=serve, speed=self._speed)
 
     def _evaluator(self, here: "ServicePlace") -> "Evaluator":
         from datetime import UTC, datetime

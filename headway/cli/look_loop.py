@@ -23,26 +23,30 @@ PATIENCE_SECONDS = 900.0
 
 def for_ever(
     here: "Sequence[ServicePlace]",
-    look: "Callable[[ServicePlace], float]",
+    look: "Callable[[ServicePlace], Any]",
     *,
     pulse: "LookPulse[Any]",
     voice: LookVoice,
     serve: str,
-    pause: float,
+    speed: float,
+    well: Callable[[Any], bool] = lambda _: True,
 ) -> None:
-    """Until the process is stopped. `look` says after how many seconds another is worth while; what does not answer is said, and asked
-    again. `serve`: where `pulse` is shown, if anywhere; `pause`: the longest between two looks."""
-    from headway.release.evaluator.serving import shown_at
+    """Until the process is stopped. What `look` finds says after how many seconds another is worth while; what does not answer is said, and
+    asked again. `serve`: where `pulse` is shown, if anywhere; `well`: whether a look found out what it is for."""
+    from headway.listening import showing
 
+    pause = PAUSE_SECONDS / speed
     due = dict.fromkeys((each.chain for each in here), 0.0)
     pulse.watches(tuple(due))
-    with shown_at(pulse, *listening_place(serve)) if serve else nullcontext():
+    with showing(pulse, *listening_place(serve)) if serve else nullcontext():
         while True:
             for each in here:
                 if time.monotonic() < due[each.chain]:
                     continue
                 try:
-                    wait = look(each)
+                    result = look(each)
+                    pulse.looked(each.chain, result, well=well(result))
+                    wait = result.wait
                 except failures() as failure:
                     pulse.failed()
                     voice.fail(each.chain, failure)

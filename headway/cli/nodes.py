@@ -13,7 +13,7 @@ import typer
 
 from headway.cli.listening_place import listening_place
 from headway.cli.output import Output, OutputOption
-from headway.problem import Exit, Problem, UserError, on_one_line, printable
+from headway.problem import Exit, UserError, on_one_line, printable
 
 if TYPE_CHECKING:
     from headway.node_health.cluster import Done, NodeCluster
@@ -114,10 +114,11 @@ def watch(
     import signal
     import threading
 
+    from headway.listening import showing
     from headway.node_health import watch as loop
     from headway.node_health.decision import NodeHealthPolicy
     from headway.node_health.leader_election import Turn
-    from headway.node_health.serving import SILENT_ROUNDS, Pulse, served
+    from headway.node_health.serving import SILENT_ROUNDS, Pulse
 
     cluster = _cluster(kubeconfig, replaces=replaces)
     turn = Turn(cluster, _loop(), time.monotonic)
@@ -142,7 +143,7 @@ def watch(
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, end)
     pulse = Pulse(time.monotonic, SILENT_ROUNDS * max(interval, loop.INTERVAL_SECONDS))
-    with served(pulse, *listening_place(serve)) if serve else nullcontext():
+    with showing(pulse, *listening_place(serve)) if serve else nullcontext():
         loop.watch(cluster, NodeHealthPolicy(), time.time, stop, _say, turn, pulse, interval)
 
 
@@ -171,15 +172,11 @@ def check(
             "operatorRecordedOnly": seen.operator.recorded,
             "quarantined": dict(seen.quarantined),
         }
-        typer.echo(json.dumps({**told, "lacks": [_lack(problem) for problem in seen.lacks]}, indent=2))
+        typer.echo(json.dumps({**told, "lacks": [{"where": problem.subject, **problem.record()} for problem in seen.lacks]}, indent=2))
     else:
         for line in lines(seen):
             typer.echo(printable(line))
     raise typer.Exit(Exit.REFUSED if seen.lacks else Exit.OK)
-
-
-def _lack(problem: Problem) -> dict[str, str]:
-    return {"where": problem.subject, "fact": problem.fact, "consequence": problem.consequence, "remedy": problem.remedy}
 
 
 def lines(seen: "ReadBack") -> list[str]:

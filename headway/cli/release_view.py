@@ -41,10 +41,6 @@ _OUTCOMES = {
 }
 
 
-def _console() -> Console:
-    return Console(highlight=False)
-
-
 class ReleaseView:
     """What all have in common: they hear of events, and may tell a webhook. Whoever joins late is shown the whole release,
     and the webhook is told of what is new."""
@@ -123,7 +119,7 @@ class TerminalView(ReleaseView):
 
     def __init__(self, chain: str, hook: Webhook | None) -> None:
         super().__init__(chain, hook)
-        self._console = _console()
+        self._console = Console(highlight=False)
         self._service = ServiceState()
         self._said: Sequence[StoryLine] = ()
         self._screen = Screen(console=self._console, refresh_per_second=4, get_renderable=self._render, transient=True)
@@ -334,14 +330,14 @@ def overview(by_chain: Mapping[str, ServiceState]) -> None:
         else:
             says = messages.verdict(rollout)
             table.add_row(chain, service.stable or "", rollout.release, rollout.status, escape(says))
-    _console().print(table)
+    Console(highlight=False).print(table)
 
 
 def past(chain: str, rollouts: Sequence[RolloutState]) -> None:
     """All releases of a service, oldest first, numbered as `report --number` wants them; below each who began it, and why it
     ended so."""
     if not rollouts:
-        _console().print(f"{chain} has had no release yet.")
+        Console(highlight=False).print(f"{chain} has had no release yet.")
         return
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
@@ -354,7 +350,7 @@ def past(chain: str, rollouts: Sequence[RolloutState]) -> None:
         table.add_row(str(number), f"[bold]{rollout.release}[/bold] against {rollout.stable}, {when}Z, [{colour}]{rollout.status}[/]")
         table.add_row("", f"[dim]{by}[/dim]")
         table.add_row("", escape(messages.one_line(messages.why(rollout))))
-    _console().print(table)
+    Console(highlight=False).print(table)
 
 
 _STARTED = datetime.now(UTC)

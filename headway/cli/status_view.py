@@ -78,9 +78,7 @@ def document(picture: Picture) -> dict[str, Any]:
         "services": {each.chain: _document(picture, each) for each in picture.services},
         "unmeasured": picture.unmeasured or None,
         "unread": picture.unread or None,
-        "doubts": [
-            {"chain": each.subject, "fact": each.fact, "consequence": each.consequence, "remedy": each.remedy} for each in picture.doubts
-        ],
+        "doubts": [{"chain": each.subject, **each.record()} for each in picture.doubts],
     }
 
 

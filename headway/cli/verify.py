@@ -19,7 +19,6 @@ from headway.cli.release_options import ProjectOption
 from headway.problem import Exit, UserError, printable
 
 if TYPE_CHECKING:
-    from headway.ledger.store import LedgerStore
     from headway.verify.catalogue import VerifyCheck
     from headway.verify.outcome import VerifyResult
     from headway.verify.site import Site
@@ -51,7 +50,9 @@ def verify(
     """
     if context.invoked_subcommand:
         return
+    from headway.cli.release_start import commit_of
     from headway.environment.checkout import described, find
+    from headway.release.driver.holder import actor
     from headway.verify import attestation
     from headway.verify.catalogue import chosen
     from headway.verify.outcome import VerifyState
@@ -71,8 +72,8 @@ def verify(
         results = _run(site, checks, output)
     record = attestation.document(
         environment=environment,
-        actor=_actor(),
-        commit=_commit(checkout),
+        actor=actor(),
+        commit=commit_of(checkout),
         began=site.began,
         ended=_now(),
         versions=_versions(checkout, site),
@@ -200,14 +201,9 @@ def _released(service: str, environment: str, checkout: Path) -> None:
         )
 
 
-def _store(site: "Site") -> "LedgerStore":
-    from headway.ledger.location import opened
-
-    return opened(site.environment.ledger_address)
-
-
 def _kept(record: dict[str, Any], keep: Path | None, site: "Site") -> str:
     """Where the attestation is now."""
+    from headway.ledger.location import opened
     from headway.ledger.store import MissingStoreError, TakenError, UnreachableError
     from headway.verify import attestation
 
@@ -217,7 +213,7 @@ def _kept(record: dict[str, Any], keep: Path | None, site: "Site") -> str:
         return str(keep)
     key = attestation.key(record["environment"], record["began"])
     try:
-        _store(site).create(key, body)
+        opened(site.environment.ledger_address).create(key, body)
     except (MissingStoreError, TakenError, UnreachableError, UserError) as failure:
         said = failure.fact if isinstance(failure, UserError) else type(failure).__name__
         typer.echo(f"The attestation was not kept ({said}): it is only what is printed here. Use --keep FILE.", err=True)
@@ -281,17 +277,3 @@ def _now() -> str:
     from headway.verify.run import moment
 
     return moment(datetime.now(UTC))
-
-
-def _actor() -> str:
-    import getpass
-    import os
-    import socket
-
-    return os.environ.get("GITHUB_ACTOR") or os.environ.get("GITLAB_USER_LOGIN") or f"{getpass.getuser()}@{socket.gethostname()}"
-
-
-def _commit(checkout: Path) -> str:
-    from headway.cli.release_start import commit_of
-
-    return commit_of(checkout)

@@ -23,18 +23,8 @@ def as_json(result: CheckResult, prefix: str = "") -> dict[str, Any]:
 
 
 def _record(finding: Problem, prefix: str) -> dict[str, Any]:
-    return {
-        "level": finding.level.value,
-        "rule": finding.rule,
-        "file": prefix + finding.file,
-        "line": finding.line,
-        "column": finding.column,
-        "path": finding.dotted,
-        "value": finding.value_text,
-        "fact": finding.fact,
-        "consequence": finding.consequence,
-        "remedy": finding.remedy,
-    }
+    found = finding.record("level", "rule", "file", "line", "column", "path", "value")
+    return {**found, "file": prefix + finding.file, "value": finding.value_text}
 
 
 def as_sarif(findings: Sequence[Problem], version: str, prefix: str = "") -> dict[str, Any]:

@@ -5,14 +5,12 @@ in Prometheus' text format. A loop that waits for its turn is well, though it do
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from headway.listening import listening, pages
 from headway.node_health.cluster import Done
 
 SILENT_ROUNDS = 8
@@ -66,19 +64,3 @@ class Pulse:
     def text(self) -> str:
         """In Prometheus' text format, sorted."""
         return generate_latest(self).decode()
-
-
-@contextmanager
-def served(pulse: Pulse, address: str, port: int) -> Generator[int]:
-    """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot
-    be had."""
-    shown = pages(
-        {
-            "/healthz": lambda: (200, "well\n") if pulse.well else (503, "stuck\n"),
-            "/metrics": lambda: (200, pulse.text()),
-        }
-    )
-    with listening(
-        address, port, shown, consequence="The loop was not started.", remedy="Choose another address or port for --serve."
-    ) as found:
-        yield found

@@ -4,9 +4,7 @@ environment port.
 Everything is opened when it is first used, so that reading a ledger needs no cluster.
 """
 
-import getpass
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -63,11 +61,6 @@ class ServicePlace:
     def stack(self) -> str:
         return f"{self.environment}-{self.tenant}"
 
-    @property
-    def actor(self) -> str:
-        """Who acts, for the audit trail: what CI says of itself, else the user of this machine."""
-        return os.environ.get("GITHUB_ACTOR") or os.environ.get("GITLAB_USER_LOGIN") or f"{getpass.getuser()}@{socket.gethostname()}"
-
     @cached_property
     def port(self) -> Environment:
         """The environment itself."""
@@ -103,8 +96,9 @@ class ServicePlace:
 
     def _ledger(self, chain: str) -> "Ledger":
         from headway.ledger.chain import Ledger
+        from headway.release.driver.holder import actor
 
-        return Ledger(self.store, chain, self.environment, self.actor, lambda: datetime.now(UTC), self.port.ledger_witness)
+        return Ledger(self.store, chain, self.environment, actor(), lambda: datetime.now(UTC), self.port.ledger_witness)
 
     @property
     def runner(self) -> "StackRunner":

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headway.bounded_json import bounded_json
-from headway.problem import Exit, Problem, UserError
+from headway.problem import Exit, UserError
 from headway.verify.outcome import VerifyResult, VerifyState
 from headway.wire import LEDGER_VERIFICATIONS
 
@@ -55,17 +55,7 @@ def _check(result: VerifyResult) -> dict[str, Any]:
         "evidence": list(seen.evidence),
         "notShown": list(seen.not_shown),
         "unanswered": list(seen.unanswered),
-        "problems": [_problem(each) for each in seen.problems],
-    }
-
-
-def _problem(problem: Problem) -> dict[str, str]:
-    return {
-        "level": problem.level.value,
-        "subject": problem.subject,
-        "fact": problem.fact,
-        "consequence": problem.consequence,
-        "remedy": problem.remedy,
+        "problems": [each.record("level", "subject") for each in seen.problems],
     }
 
 

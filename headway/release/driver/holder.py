@@ -10,6 +10,11 @@ _START_TIME = 19
 """Index of `starttime` among the fields of /proc/<pid>/stat that follow the command's name (proc(5), field 22)."""
 
 
+def actor() -> str:
+    """Who acts, for the audit trail: what CI says of itself, else the user of this machine."""
+    return os.environ.get("GITHUB_ACTOR") or os.environ.get("GITLAB_USER_LOGIN") or f"{getpass.getuser()}@{socket.gethostname()}"
+
+
 def here(pid: int | None = None) -> str:
     """`user@host/pid/start`: a pid alone is used again after a while."""
     number = os.getpid() if pid is None else pid

@@ -1,16 +1,14 @@
 """What the loops show of themselves while they run: whether they still look, and how each version stands. No label has a value of a request."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from headway.listening import listening, pages
 from headway.release.evaluator.drift_watch import DriftResult
 from headway.release.evaluator.evaluator import LookResult
 
@@ -107,13 +105,3 @@ class DriftPulse(LookPulse[DriftResult]):
             evidence.add_metric(chain.split("/"), result.standing.value)
             proven.add_metric(chain.split("/"), int(bool(result.standing.found)))
         yield from (evidence, proven, *self.signs("headway_drift"))
-
-
-@contextmanager
-def shown_at(pulse: LookPulse[Any], address: str, port: int) -> Generator[int]:
-    """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot be had."""
-    found = pages({"/healthz": lambda: (200, "well\n") if pulse.well else (503, "stuck\n"), "/metrics": lambda: (200, pulse.text())})
-    with listening(
-        address, port, found, consequence="The loop was not started.", remedy="Choose another address or port for --serve."
-    ) as listened:
-        yield listened

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from headway import listening
 from headway.cli import drift as command_of_drift
 from headway.contract.sampling import Sample
 from headway.environment.port import OutOfReachError
 from headway.environment.request_samples import UnreadableSamplesError
 from headway.problem import Exit, UserError
-from headway.release.evaluator import serving
 from headway.release.evaluator.drift_watch import DriftLook, DriftWatch
 from headway.release.evaluator.serving import DriftPulse
 from headway.release.service_place import ServicePlace
@@ -102,12 +102,14 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         raise StoppedError
 
     @contextmanager
-    def shown_at(pulse: DriftPulse, address: str, port: int) -> Generator[int]:
-        with serving.listening(address, port, serving.pages({"/metrics": lambda: (200, pulse.text())}), consequence="", remedy="") as free:
+    def showing(pulse: DriftPulse, address: str, port: int) -> Generator[int]:
+        with listening.listening(
+            address, port, listening.pages({"/metrics": lambda: (200, pulse.text())}), consequence="", remedy=""
+        ) as free:
             found.append(f"http://127.0.0.1:{free}")
             yield free
 
-    monkeypatch.setattr(serving, "shown_at", shown_at)
+    monkeypatch.setattr(listening, "showing", showing)
     monkeypatch.setattr(time, "sleep", sleep)
     return found
 

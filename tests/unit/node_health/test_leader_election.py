@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.listening import showing
 from headway.node_health.cluster import Done
 from headway.node_health.decision import Readmit
 from headway.node_health.facts import GpuNode
 from headway.node_health.leader_election import LeaderRecord, Turn
-from headway.node_health.serving import Pulse, served
+from headway.node_health.serving import Pulse
 from headway.problem import UserError
 from tests.exposition import samples
 
@@ -127,12 +128,12 @@ def test_what_the_loop_did_and_what_was_refused_is_counted() -> None:
 def test_a_stuck_loop_fails_the_probe_that_has_it_started_anew() -> None:
     now = 0.0
     pulse = Pulse(lambda: now, 120.0)
-    with served(pulse, "127.0.0.1", 0) as port:
+    with showing(pulse, "127.0.0.1", 0) as port:
         assert urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz").read() == b"well\n"
         assert samples(urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics").read().decode())["headway_node_health_leads"] == 0
         now = 121.0
         with pytest.raises(urllib.error.HTTPError, match="503") as refused:
             urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz")
         refused.value.close()
-        with pytest.raises(UserError, match=f"127.0.0.1:{port} cannot be listened on"), served(pulse, "127.0.0.1", port):
+        with pytest.raises(UserError, match=f"127.0.0.1:{port} cannot be listened on"), showing(pulse, "127.0.0.1", port):
             pass
