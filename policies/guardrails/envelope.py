@@ -1,6 +1,7 @@
 """Envelopes: what a container asks for is stated, bounded and honest, so that the scheduler's arithmetic is true."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from headway.contract.gpu_resources import SHARED_GPU, WHOLE_GPU
@@ -73,78 +74,64 @@ def _shm(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
             yield breach(f"{volume.path}.emptyDir.sizeLimit", f"volume {volume['name'].value} is memory without a size limit")
 
 
+_rule = partial(PolicyRule, domain=Domain.ENVELOPE, applies=w.WORKLOADS)
+
 RULES = (
-    PolicyRule(
+    _rule(
         id="gpu-limits-equal-requests",
-        domain=Domain.ENVELOPE,
         title="A GPU request has an equal limit.",
         rationale="GPUs cannot be overcommitted: the API server refuses the pod, or the quota counts another number than is in use.",
         remedy="State the same amount under resources.limits and resources.requests, or only under limits.",
-        applies=w.WORKLOADS,
         check=_gpu_limits_equal_requests,
     ),
-    PolicyRule(
+    _rule(
         id="gpu-amount-is-whole",
-        domain=Domain.ENVELOPE,
         title="A GPU amount is a positive whole number.",
         rationale="Extended resources are whole numbers, so the API server would never admit the pod. A part of a GPU is a MIG slice or a share.",
         remedy="Ask for 1 or more, or for a MIG profile such as nvidia.com/mig-1g.10gb.",
-        applies=w.WORKLOADS,
         check=_gpu_is_whole_number,
     ),
-    PolicyRule(
+    _rule(
         id="memory-limit-present",
-        domain=Domain.ENVELOPE,
         title="Every container has a memory limit.",
         rationale="One memory leak would take down the node and every model on it.",
         remedy="Set resources.limits.memory; in a contract, envelope.memory.",
-        applies=w.WORKLOADS,
         check=_memory_limit,
     ),
-    PolicyRule(
+    _rule(
         id="requests-present",
-        domain=Domain.ENVELOPE,
         title="Every container states CPU and memory.",
         rationale="The scheduler places a pod without requests blindly, and the kubelet evicts it first.",
         remedy="Set resources.requests.cpu and resources.requests.memory; in a contract, envelope.cpu and envelope.memory.",
-        applies=w.WORKLOADS,
         check=_requests,
     ),
-    PolicyRule(
+    _rule(
         id="one-gpu-kind-per-pod",
-        domain=Domain.ENVELOPE,
         title="A pod asks for one kind of GPU resource.",
         rationale="No node of this platform offers two kinds, so the pod would wait for ever.",
         remedy="Split the containers into two services, each on its own pool.",
-        applies=w.WORKLOADS,
         check=_one_gpu_kind,
     ),
-    PolicyRule(
+    _rule(
         id="shared-gpu-is-single",
-        domain=Domain.ENVELOPE,
         title="A container asks for one share of a shared GPU.",
         rationale="The device plugin refuses more under MPS and time-slicing, and more shares would not give more of the GPU.",
         remedy="Ask for nvidia.com/gpu.shared: 1, or move to a MIG or whole-GPU pool.",
-        applies=w.WORKLOADS,
         check=_shared_gpu_single,
     ),
-    PolicyRule(
+    _rule(
         id="gpus-per-pod-bounded",
-        domain=Domain.ENVELOPE,
         title="A pod asks for no more GPUs than a node has.",
         rationale="A pod that is larger than every node stays pending for ever, and blocks the rollout that created it.",
         remedy="Lower the pod's GPUs, or raise maxGpusPerPod where nodes are larger.",
-        applies=w.WORKLOADS,
         check=_gpu_ceiling,
         settings={"maxGpusPerPod": {"type": "integer", "minimum": 1, "default": 8}},
     ),
-    PolicyRule(
+    _rule(
         id="memory-volume-bounded",
-        domain=Domain.ENVELOPE,
         title="A volume in memory has a size limit.",
         rationale="Without a size limit, shared memory can take half of the node's memory.",
         remedy="Set emptyDir.sizeLimit.",
-        applies=w.WORKLOADS,
         check=_shm,
         severity=PolicySeverity.MEDIUM,
     ),

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 from headway.contract.secret_names import names_a_secret, secret_flags, secret_in
@@ -246,10 +247,12 @@ _ATTACH = (
     "aws:iam/userPolicyAttachment:UserPolicyAttachment",
 )
 
+
+_rule = partial(PolicyRule, domain=Domain.IDENTITY)
+
 RULES = (
-    PolicyRule(
+    _rule(
         id="iam-no-wildcard",
-        domain=Domain.IDENTITY,
         title="IAM policies name their actions and resources.",
         rationale="One compromised pod could reach everything that the AWS service holds.",
         remedy="List the actions and ARNs, or add a condition; put actions that know no resource into a statement of their own.",
@@ -258,9 +261,8 @@ RULES = (
         settings={"unscopedActions": {"type": "array", "items": {"type": "string"}, "default": _UNSCOPED}},
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="iam-trust-named",
-        domain=Domain.IDENTITY,
         title="A role names the principals that may assume it.",
         rationale="Any AWS account could assume the role.",
         remedy="Name the service or the role in the trust policy's Principal, and the subject in a condition where an OIDC issuer vouches.",
@@ -268,9 +270,8 @@ RULES = (
         check=_trust,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="iam-no-escalation",
-        domain=Domain.IDENTITY,
         title="Who makes roles makes bounded ones, and hands them to named services.",
         rationale="A role without a boundary may be given any permission, also those that its maker does not have.",
         remedy="Add the condition iam:PermissionsBoundary with your boundary's ARN; to iam:PassRole iam:PassedToService, and the roles by name.",
@@ -278,9 +279,8 @@ RULES = (
         check=_escalates,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="iam-people-bounded",
-        domain=Domain.IDENTITY,
         title="A role that people or pipelines assume has a permissions boundary.",
         rationale="One policy attached by mistake would make whoever deploys an administrator.",
         remedy="Set permissionsBoundary to the policy that the access layer makes for people.",
@@ -288,9 +288,8 @@ RULES = (
         check=_bounded_people,
         severity=PolicySeverity.HIGH,
     ),
-    PolicyRule(
+    _rule(
         id="iam-no-administrator",
-        domain=Domain.IDENTITY,
         title="No role of the platform is an administrator of the account.",
         rationale="One mistake or one stolen credential could damage the whole account.",
         remedy="Attach a policy with the actions that are used.",
@@ -298,9 +297,8 @@ RULES = (
         check=_admin,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="iam-no-long-lived-credentials",
-        domain=Domain.IDENTITY,
         title="No IAM user and no access key is created.",
         rationale="Long-lived keys leak, and nobody rotates them.",
         remedy="Use Pod Identity or IRSA for workloads and the provider's OIDC for CI.",
@@ -308,27 +306,24 @@ RULES = (
         check=_no_keys,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="cluster-access-by-entries",
-        domain=Domain.IDENTITY,
         title="Access entries alone give access to the cluster; its creator is no hidden administrator.",
         rationale="The CI role that once created the cluster would stay its administrator for ever, invisible in any list.",
         remedy="Set accessConfig: {authenticationMode: API, bootstrapClusterCreatorAdminPermissions: false} and list access entries.",
         applies=("aws:eks/cluster:Cluster",),
         check=_creator,
     ),
-    PolicyRule(
+    _rule(
         id="instance-metadata-protected",
-        domain=Domain.IDENTITY,
         title="Instance metadata needs a session and stays on the node.",
         rationale="A pod could assume the node's role and act as the node.",
         remedy="Set metadataOptions: {httpTokens: required, httpPutResponseHopLimit: 1}.",
         applies=("aws:ec2/launchTemplate:LaunchTemplate",),
         check=_imds,
     ),
-    PolicyRule(
+    _rule(
         id="no-secret-in-environment",
-        domain=Domain.IDENTITY,
         title="No secret stands in a pod's environment or command line.",
         rationale="The secret would be readable in the API, in the stack's state and in every support bundle.",
         remedy="Use valueFrom.secretKeyRef or workload identity.",
@@ -336,9 +331,8 @@ RULES = (
         check=_secret_env,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="model-server-has-no-token",
-        domain=Domain.IDENTITY,
         title="A model server gets no Kubernetes token.",
         rationale="Model code is not trusted; with a token it could read what belongs to its neighbours.",
         remedy="Set automountServiceAccountToken: false, and project tokens for `audiences` only. Pod Identity mounts its own.",

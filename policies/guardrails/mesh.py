@@ -6,6 +6,7 @@ what a field that is left out means.
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import partial
 from ipaddress import ip_network
 from typing import Any
 from urllib.parse import urlsplit
@@ -180,10 +181,11 @@ def _code(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
     yield breach("", f"a {r.kind} changes what proxies run")
 
 
+_rule = partial(PolicyRule, domain=Domain.NETWORK)
+
 RULES = (
-    PolicyRule(
+    _rule(
         id="authorization-names-callers",
-        domain=Domain.NETWORK,
         title="An AuthorizationPolicy that allows names its callers.",
         rationale="Policies that allow add up: one for everybody opens a model server to every pod of the mesh, whatever the others say.",
         remedy="Name namespaces, principals or serviceAccounts in each rule's `from`, without wildcards. The gateway's own names its pods.",
@@ -192,9 +194,8 @@ RULES = (
         severity=PolicySeverity.CRITICAL,
         settings=_GATEWAYS,
     ),
-    PolicyRule(
+    _rule(
         id="token-issuer-vouched",
-        domain=Domain.NETWORK,
         title="Tokens are for named audiences, by keys that their issuer publishes.",
         rationale="Whoever chooses the keys of an issuer is everybody whom it vouches for, for every tenant that trusts it.",
         remedy="Give jwksUri at the issuer, by HTTPS, and audiences; forward no token. In a contract, issuers of tenant.yaml.",
@@ -203,18 +204,16 @@ RULES = (
         severity=PolicySeverity.CRITICAL,
         settings={"claimHeaders": {"type": "array", "items": {"type": "string"}, "default": [PRIORITY_HEADER, USER_HEADER]}},
     ),
-    PolicyRule(
+    _rule(
         id="destination-by-mutual-tls",
-        domain=Domain.NETWORK,
         title="A DestinationRule keeps mutual TLS on the way to one host.",
         rationale="Requests and answers would cross the network in clear, or to whoever answers there.",
         remedy="Set trafficPolicy.tls.mode: ISTIO_MUTUAL, nothing else for ports and subsets, and the host without a wildcard.",
         applies=(DESTINATION_RULE,),
         check=_encrypted,
     ),
-    PolicyRule(
+    _rule(
         id="sidecar-stays-closed",
-        domain=Domain.NETWORK,
         title="A Sidecar leads to registered hosts of named namespaces only.",
         rationale="Weights and prompts could leave for any address, past the registry of the mesh.",
         remedy="Leave out outboundTrafficPolicy and ingress; say hosts alone in egress, and have a host registered by a ServiceEntry.",
@@ -222,9 +221,8 @@ RULES = (
         check=_closed,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="service-entry-outside",
-        domain=Domain.NETWORK,
         title="A ServiceEntry registers named hosts outside the network, for its own namespace.",
         rationale="An entry for an inner address leads to nodes' metadata or to another tenant's pods; one for all takes others' hosts over.",
         remedy="Name the host, with TLS ports, and exportTo: [\".\"]; what is for all namespaces is the platform's, in the mesh's namespace.",
@@ -233,18 +231,16 @@ RULES = (
         severity=PolicySeverity.CRITICAL,
         settings=_MESH,
     ),
-    PolicyRule(
+    _rule(
         id="service-leads-to-pods",
-        domain=Domain.NETWORK,
         title="A Service leads to the pods that it selects.",
         rationale="Whoever writes the addresses of a Service sends its callers to nodes' metadata, to another tenant's pods or out of the cluster.",
         remedy="Give the Service a selector; Kubernetes writes the endpoints. A host outside is registered by a ServiceEntry.",
         applies=_FOREIGN,
         check=_foreign,
     ),
-    PolicyRule(
+    _rule(
         id="proxies-run-no-foreign-code",
-        domain=Domain.NETWORK,
         title="Proxies run the platform's image and filters.",
         rationale="A WebAssembly plugin reads every request and answer, tokens among them, and can undo all that the proxy enforces.",
         remedy="Leave it out; ask the platform for a filter of its own.",

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
@@ -189,10 +190,11 @@ def _only_tells(patch: InputNode, tenant: Any, filters: str) -> Breaches:
                     yield breach(value.path, f"{said} for a host changes what the filter does, not what it knows")
 
 
+_rule = partial(PolicyRule, domain=Domain.NETWORK)
+
 RULES = (
-    PolicyRule(
+    _rule(
         id="no-public-service",
-        domain=Domain.NETWORK,
         title="Only the gateway has an address outside the cluster.",
         rationale="A second entrance would have no authentication, no rate limit and no audit.",
         remedy="Use a Service of type ClusterIP and route through the gateway; a load balancer is internal.",
@@ -201,9 +203,8 @@ RULES = (
         severity=PolicySeverity.CRITICAL,
         settings={"gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": [GATEWAY_NAMESPACE]}},
     ),
-    PolicyRule(
+    _rule(
         id="cluster-endpoint-private",
-        domain=Domain.NETWORK,
         title="The Kubernetes API is private, or public to named networks only.",
         rationale="Anyone could try credentials against the cluster's control plane.",
         remedy="Set endpointPublicAccess: false; where it must be public, allow it by publicEndpoint and list publicAccessCidrs.",
@@ -212,9 +213,8 @@ RULES = (
         severity=PolicySeverity.CRITICAL,
         settings={"publicEndpoint": {"type": "boolean", "default": False}},
     ),
-    PolicyRule(
+    _rule(
         id="no-ingress-from-anywhere",
-        domain=Domain.NETWORK,
         title="No security group admits the whole internet.",
         rationale="The port would be open to every scanner on the internet, whatever the instance behind it does.",
         remedy="Reference the calling security group, or name the networks.",
@@ -226,18 +226,16 @@ RULES = (
         check=_ingress,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="no-public-instance",
-        domain=Domain.NETWORK,
         title="Nodes have no public address.",
         rationale="Scanners find a GPU node on the internet within minutes.",
         remedy="Remove associatePublicIpAddress; nodes live in private subnets.",
         applies=("aws:ec2/launchTemplate:LaunchTemplate",),
         check=_public_ip,
     ),
-    PolicyRule(
+    _rule(
         id="subnet-gives-no-public-address",
-        domain=Domain.NETWORK,
         title="Subnets give no public address by themselves.",
         rationale="Everything that starts there would be reachable from the internet, although nobody decided that.",
         remedy="Leave mapPublicIpOnLaunch off; load balancers ask for their own addresses.",
@@ -245,9 +243,8 @@ RULES = (
         check=_subnet,
         severity=PolicySeverity.MEDIUM,
     ),
-    PolicyRule(
+    _rule(
         id="bucket-blocks-public-access",
-        domain=Domain.NETWORK,
         title="Buckets block public access by all four settings.",
         rationale="Model weights and release evidence would be one policy mistake away from the internet.",
         remedy="Set blockPublicAcls, blockPublicPolicy, ignorePublicAcls and restrictPublicBuckets to true.",
@@ -255,9 +252,8 @@ RULES = (
         check=_bucket_blocked,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="resource-policy-not-public",
-        domain=Domain.NETWORK,
         title="The policy of a bucket, queue, key, repository or secret names who may use it.",
         rationale="Anyone with an AWS account, or without one, could read weights, requests or evidence.",
         remedy="Name the principals, or bind the statement by a condition such as aws:PrincipalOrgID.",
@@ -272,27 +268,24 @@ RULES = (
         check=_not_for_everyone,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="node-without-remote-access",
-        domain=Domain.NETWORK,
         title="Nodes accept no SSH.",
         rationale="EKS opens port 22 to the internet for a key without named security groups, and a key is a credential that nobody rotates.",
         remedy="Leave remoteAccess out; use `kubectl debug node/...` or Session Manager.",
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_remote_access,
     ),
-    PolicyRule(
+    _rule(
         id="route-weights-add-up",
-        domain=Domain.NETWORK,
         title="Weights of a route are not negative and add up to 100.",
         rationale="The mesh accepts other sums and divides in proportion, so the share that the gate measures would not be the share that was requested.",
         remedy="Give each destination of the route a weight so that the sum is 100.",
         applies=(w.VIRTUAL_SERVICE,),
         check=_weights,
     ),
-    PolicyRule(
+    _rule(
         id="route-has-timeout",
-        domain=Domain.NETWORK,
         title="Every route has a timeout.",
         rationale="Requests to a model that hangs would pile up until the gateway has no connection left for other models.",
         remedy="Set http[].timeout to a little more than the SLO's threshold.",
@@ -300,18 +293,16 @@ RULES = (
         check=_timeout,
         severity=PolicySeverity.MEDIUM,
     ),
-    PolicyRule(
+    _rule(
         id="route-host-exact",
-        domain=Domain.NETWORK,
         title="A route names its hosts exactly.",
         rationale="A wildcard would take the traffic of other tenants.",
         remedy="List the host names of the service.",
         applies=(w.VIRTUAL_SERVICE,),
         check=_host_exact,
     ),
-    PolicyRule(
+    _rule(
         id="proxy-filter-bounded",
-        domain=Domain.NETWORK,
         title="An EnvoyFilter selects its proxies, and only adds filters for incoming requests or gives the gateway's filters their data about a host.",
         rationale="An EnvoyFilter is raw proxy configuration: one in the gateway, or in all proxies, can undo tokens, limits and routes of every tenant.",
         remedy="Give it a workloadSelector and a context of GATEWAY or SIDECAR_INBOUND; in the gateway, build it by `gateway_data`.",
@@ -323,9 +314,8 @@ RULES = (
             "gatewayFilters": {"type": "string", "default": "headway."},
         },
     ),
-    PolicyRule(
+    _rule(
         id="mutual-tls-strict",
-        domain=Domain.NETWORK,
         title="Mutual TLS is strict.",
         rationale="Unencrypted traffic between pods would let one tenant read another's prompts.",
         remedy="Set spec.mtls.mode: STRICT and no weaker port.",

@@ -1,6 +1,7 @@
 """Rights in Kubernetes: roles name what they give, nobody is bound to more than that, and none opens secrets or pods."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
@@ -113,10 +114,11 @@ def _aggregates(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
             yield breach(node, f"the role's rights become {key.removeprefix(_AGGREGATED)}'s too")
 
 
+_rule = partial(PolicyRule, domain=Domain.IDENTITY)
+
 RULES = (
-    PolicyRule(
+    _rule(
         id="no-cluster-admin-binding",
-        domain=Domain.IDENTITY,
         title="Nobody is bound to cluster-admin, and no role to everybody.",
         rationale="Quota, isolation and admission rules would no longer bind anyone.",
         remedy="Bind a role with the verbs that are used, to named groups.",
@@ -124,9 +126,8 @@ RULES = (
         check=_binding,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="no-default-role-binding",
-        domain=Domain.IDENTITY,
         title="Nobody is bound to a ClusterRole that Kubernetes brings.",
         rationale="`admin` and `edit` read every secret and start pods under every identity of a namespace; a new version may add to any of them.",
         remedy="Write a Role with the verbs and resources that are used, and bind that.",
@@ -134,18 +135,16 @@ RULES = (
         check=_kubernetes_own,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="role-names-verbs-and-resources",
-        domain=Domain.IDENTITY,
         title="A role names its verbs, groups and resources, and none that lets its holder take more.",
         rationale="A wildcard also grants what the next Kubernetes version adds; bind, escalate and impersonate grant what others have.",
         remedy="List the verbs, groups and resources that are used.",
         applies=_ROLES,
         check=_role_wildcard,
     ),
-    PolicyRule(
+    _rule(
         id="role-reads-no-secrets",
-        domain=Domain.IDENTITY,
         title="A role reads no secrets and makes no tokens.",
         rationale="A secret is another's identity: certificates of the gateway, keys of issuers and tokens of every service account.",
         remedy="Mount the secret in the pod that needs it; a Role, no ClusterRole, may name one by resourceNames.",
@@ -153,9 +152,8 @@ RULES = (
         check=_secrets,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="role-enters-no-container",
-        domain=Domain.IDENTITY,
         title="A role opens no shell, port or proxy into a container or node.",
         rationale="Whoever enters a container has its identity, its weights and the requests in its memory, past the gateway and unseen by it.",
         remedy="Leave exec, attach, portforward, proxy and ephemeralcontainers out. Roles that ask replicas by exec are listed in askingRoles.",
@@ -164,9 +162,8 @@ RULES = (
         severity=PolicySeverity.CRITICAL,
         settings={"askingRoles": {"type": "array", "items": {"type": "string"}, "default": ["evaluator", "runner"]}},
     ),
-    PolicyRule(
+    _rule(
         id="role-changes-no-webhook",
-        domain=Domain.IDENTITY,
         title="A role changes no webhook, and signs no certificate.",
         rationale="A webhook sees and changes every object, secrets among them; an approved certificate can be anybody's.",
         remedy="Leave the change to the platform's deployer.",
@@ -174,9 +171,8 @@ RULES = (
         check=_laws,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="cluster-role-not-aggregated",
-        domain=Domain.IDENTITY,
         title="A ClusterRole neither takes rights from others by label, nor adds its own to theirs.",
         rationale="What the role gives would stand in no plan: each ClusterRole with the label changes it, also those of charts.",
         remedy="Write the rules out, without aggregationRule and without labels rbac.authorization.k8s.io/aggregate-to-*.",

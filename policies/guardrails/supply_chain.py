@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from headway.wire import RUNTIME
@@ -92,10 +93,11 @@ def _scan(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
         yield breach("imageScanningConfiguration.scanOnPush", "images are not scanned when they are pushed")
 
 
+_rule = partial(PolicyRule, domain=Domain.SUPPLY_CHAIN)
+
 RULES = (
-    PolicyRule(
+    _rule(
         id="image-by-digest",
-        domain=Domain.SUPPLY_CHAIN,
         title="Every image is named by its digest.",
         rationale="A tag can be moved: what runs would no longer be what was validated, and a rollback would not bring it back.",
         remedy="Write image: repository@sha256:<64 hex digits>; in a contract, runtime.image.",
@@ -103,9 +105,8 @@ RULES = (
         check=_digest,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="image-registry-allowed",
-        domain=Domain.SUPPLY_CHAIN,
         title="Images come from registries that the environment allows.",
         rationale="An image from another registry is neither mirrored nor scanned, and may be missing when a node starts.",
         remedy="Mirror the image and name the mirror, or add its registry to `registries` with a reason.",
@@ -113,9 +114,8 @@ RULES = (
         check=_registry,
         settings={"registries": {"type": "array", "items": {"type": "string"}, "default": []}},
     ),
-    PolicyRule(
+    _rule(
         id="runtime-allowed",
-        domain=Domain.SUPPLY_CHAIN,
         title="A GPU pod runs an allowed runtime.",
         rationale="The platform would not understand the server's probes, metrics or limits.",
         remedy="Use a runtime of the contract (triton, vllm, container) or extend `runtimes` in policies/config/<environment>.json.",
@@ -127,9 +127,8 @@ RULES = (
             **w.PLACEHOLDERS,
         },
     ),
-    PolicyRule(
+    _rule(
         id="image-not-pulled-always",
-        domain=Domain.SUPPLY_CHAIN,
         title="An image named by digest is not pulled at every start.",
         rationale="The content of a digest never changes; pulling it again only makes every start depend on the registry.",
         remedy="Set imagePullPolicy: IfNotPresent.",
@@ -137,54 +136,48 @@ RULES = (
         check=_pull_latest,
         severity=PolicySeverity.LOW,
     ),
-    PolicyRule(
+    _rule(
         id="chart-version-exact",
-        domain=Domain.SUPPLY_CHAIN,
         title="A Helm release names an exact chart version.",
         rationale="The next `pulumi up` could install a version that nobody has reviewed.",
         remedy="Take the version from components/versions.py.",
         applies=(w.HELM_RELEASE,),
         check=_chart_version,
     ),
-    PolicyRule(
+    _rule(
         id="addon-version-pinned",
-        domain=Domain.SUPPLY_CHAIN,
         title="An EKS add-on names its version.",
         rationale="Any unrelated `pulumi up` would upgrade an unpinned add-on.",
         remedy="Set addonVersion from components/versions.py.",
         applies=("aws:eks/addon:Addon",),
         check=_addon_version,
     ),
-    PolicyRule(
+    _rule(
         id="node-release-pinned",
-        domain=Domain.SUPPLY_CHAIN,
         title="A node group pins its AMI release.",
         rationale="The driver comes with the AMI, so an unpinned release would move the GPU fleet to an untested driver.",
         remedy="Set releaseVersion from components/versions.py.",
         applies=("aws:eks/nodeGroup:NodeGroup",),
         check=_release_version,
     ),
-    PolicyRule(
+    _rule(
         id="cluster-version-pinned",
-        domain=Domain.SUPPLY_CHAIN,
         title="A cluster pins its Kubernetes version.",
         rationale="Two environments that were built a month apart would serve different versions of the Kubernetes API.",
         remedy="Set version from components/versions.py.",
         applies=("aws:eks/cluster:Cluster", "eks:index:Cluster"),
         check=_cluster_version,
     ),
-    PolicyRule(
+    _rule(
         id="repository-tags-immutable",
-        domain=Domain.SUPPLY_CHAIN,
         title="Tags of an image repository cannot be moved.",
         rationale="With a moved tag, the audit trail would no longer say what was pushed.",
         remedy="Set imageTagMutability: IMMUTABLE.",
         applies=("aws:ecr/repository:Repository",),
         check=_immutable_tags,
     ),
-    PolicyRule(
+    _rule(
         id="repository-scans-on-push",
-        domain=Domain.SUPPLY_CHAIN,
         title="An image repository scans what is pushed.",
         rationale="A known vulnerability would reach a GPU node unnoticed.",
         remedy="Set imageScanningConfiguration.scanOnPush: true.",

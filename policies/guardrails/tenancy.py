@@ -1,6 +1,7 @@
 """Tenancy: quotas hold at maximum replicas, workloads carry their tenant, and no pod takes a place that is not its own."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from headway.contract.gpu_resources import WHOLE_GPU, is_gpu
@@ -191,10 +192,12 @@ def _unprivileged(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
 _PLATFORM = {"platformNamespaces": {"type": "array", "items": {"type": "string"}, "default": []}}
 _GPU_WORKLOADS = w.WORKLOADS
 
+
+_rule = partial(PolicyRule, domain=Domain.TENANCY)
+
 RULES = (
-    PolicyRule(
+    _rule(
         id="tenant-quota-not-exceeded",
-        domain=Domain.TENANCY,
         title="All workloads of a tenant fit into its GPU quota at maximum replicas.",
         rationale="The API server would refuse new replicas during a load peak, long after the rollout was declared a success.",
         remedy="Lower scaling.max_replicas or the envelope's GPUs in tenants/<tenant>/<model>.yaml, or have the tenant's quota raised.",
@@ -202,9 +205,8 @@ RULES = (
         check=_quota_at_maximum,
         severity=PolicySeverity.CRITICAL,
     ),
-    PolicyRule(
+    _rule(
         id="gpu-workload-is-labelled",
-        domain=Domain.TENANCY,
         title="A GPU workload says which tenant, model and release it serves.",
         rationale="Use without labels cannot be charged, judged by the release gate or rolled back. This also holds for manifests outside the contract.",
         remedy=f"Label the pod template with {TENANT}, {MODEL} and {RELEASE}.",
@@ -212,18 +214,16 @@ RULES = (
         check=_tenant_labels,
         settings={"labels": {"type": "array", "items": {"type": "string"}, "default": [TENANT, MODEL, RELEASE]}, **w.PLACEHOLDERS},
     ),
-    PolicyRule(
+    _rule(
         id="gpu-workload-in-tenant-namespace",
-        domain=Domain.TENANCY,
         title="GPU workloads run in a namespace of their tenant.",
         rationale="The default and system namespaces have no quota, no isolation and no owner.",
         remedy="Set metadata.namespace to the tenant's namespace.",
         applies=_GPU_WORKLOADS,
         check=_tenant_namespace,
     ),
-    PolicyRule(
+    _rule(
         id="gpu-taint-tolerated-by-gpu-pods-only",
-        domain=Domain.TENANCY,
         title="Only pods that ask for a GPU tolerate the GPU taint.",
         rationale="Other pods would fill the CPU and memory of GPU nodes, and their GPUs would stay idle.",
         remedy="Remove the toleration, or ask for the GPU that the pod uses.",
@@ -231,9 +231,8 @@ RULES = (
         check=_toleration,
         settings={"taint": {"type": "string", "default": WHOLE_GPU}},
     ),
-    PolicyRule(
+    _rule(
         id="gpu-pod-names-its-pool",
-        domain=Domain.TENANCY,
         title="A GPU pod names the pool it belongs to.",
         rationale="A small model could occupy the most expensive node, and a large model would wait for it.",
         remedy=f"Select {POOL} in nodeSelector, and name no node; in a contract, placement.pool.",
@@ -241,9 +240,8 @@ RULES = (
         check=_node_selector,
         settings={"label": {"type": "string", "default": POOL}},
     ),
-    PolicyRule(
+    _rule(
         id="gpu-pod-has-priority",
-        domain=Domain.TENANCY,
         title="A GPU pod has a priority class of the platform.",
         rationale="Without one, batch work and online services are equal when GPUs run out; with a system class, the pod could evict everything else.",
         remedy="Set priorityClassName to one of the platform's classes.",
@@ -251,36 +249,32 @@ RULES = (
         check=_priority,
         severity=PolicySeverity.MEDIUM,
     ),
-    PolicyRule(
+    _rule(
         id="batch-yields-to-online",
-        domain=Domain.TENANCY,
         title="Batch work on GPUs has a priority class for batch work.",
         rationale="With the priority of an online service it would hold, or even take, the GPUs that people wait for.",
         remedy="Set priorityClassName to headway-<tenant>-batch-<accelerator>; in a contract, use the batch section.",
         applies=_GPU_WORKLOADS,
         check=_batch_yields,
     ),
-    PolicyRule(
+    _rule(
         id="objects-are-single-and-whole",
-        domain=Domain.TENANCY,
         title="Kubernetes objects are registered one by one and whole.",
         rationale="A patch or a list could bring in what the other rules refuse, because they judge whole objects by their kind.",
         remedy="Register each object as a resource of its own kind; change it where it is registered.",
         applies=("kubernetes:",),
         check=_whole,
     ),
-    PolicyRule(
+    _rule(
         id="tenant-namespace-enforces-pod-security",
-        domain=Domain.TENANCY,
         title="A tenant's namespace enforces a pod security level.",
         rationale="Pods that these policies never see could run with the rights of the node.",
         remedy="Label the namespace pod-security.kubernetes.io/enforce: restricted.",
         applies=(w.NAMESPACE,),
         check=_pod_security,
     ),
-    PolicyRule(
+    _rule(
         id="no-host-access",
-        domain=Domain.TENANCY,
         title="A pod has no access to its node.",
         rationale="Host namespaces and host paths break the isolation between tenants on one GPU node.",
         remedy="Remove the host setting; node-local caches are volumes of the platform. Platform add-ons are listed in platformNamespaces.",
@@ -289,9 +283,8 @@ RULES = (
         severity=PolicySeverity.CRITICAL,
         settings=_PLATFORM,
     ),
-    PolicyRule(
+    _rule(
         id="containers-unprivileged",
-        domain=Domain.TENANCY,
         title="Containers run unprivileged and not as root.",
         rationale="An attacker who takes over a model server would control its node.",
         remedy="Set securityContext: {runAsNonRoot: true, allowPrivilegeEscalation: false}, and none of privileged, capabilities.add or user 0.",
