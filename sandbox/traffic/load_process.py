@@ -5,15 +5,16 @@
 """
 
 import http.client
-import http.server
 import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from threading import Event
 from typing import Any
 
+from headway.listening import listening, pages
 from headway.problem import UserError
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Supervisor
@@ -86,19 +87,12 @@ def serve(loads: SteadyLoad, port: int) -> None:
     """Answer `/ready` and `/tally` until the process is ended."""
     began = datetime.now(UTC).isoformat()
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            tallies = {model: asdict(tally_of(each, began)) for model, each in sorted(loads.tallies.items())}
-            body = b"ok" if self.path == "/ready" else json.dumps(tallies).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def tallies() -> tuple[int, str]:
+        return 200, json.dumps({model: asdict(tally_of(each, began)) for model, each in sorted(loads.tallies.items())})
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: questions are no news."""
-
-    http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler).serve_forever()
+    found = pages({"/ready": lambda: (200, "ok"), "/tally": tallies})
+    with listening("127.0.0.1", port, found, consequence="No user asks anything.", remedy="End what listens there."):
+        Event().wait()
 
 
 def main(path: Path) -> None:

@@ -7,15 +7,14 @@ series says 0. A series that appears with its first event has no increase; every
 moment.
 """
 
-import http.server
-import threading
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, Metric, generate_latest
+from prometheus_client import Metric, generate_latest
 
+from headway.listening import listening, pages
 from headway.wire import GPU_MEMORY, TENANT
 from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, phase_samples, unschedulable_samples
 from sandbox.traffic.node.container_metrics import usage_samples
@@ -126,28 +125,13 @@ def exposition(samples: Iterable[MetricSample]) -> str:
 def serve(agent: "NodeAgent", port: int) -> Generator[None]:
     """Serve `/metrics`, `/metrics/cadvisor`, `/gpu-metrics` and `/ready` on 127.0.0.1 while the agent runs."""
 
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            missing = agent.ready if self.path == "/ready" else None
-            text = {
-                "/ready": lambda: "ok",
-                "/gpu-metrics": lambda: exposition(device_samples(agent.pods)),
-                "/metrics/cadvisor": lambda: exposition(usage_samples(use for _, pod in agent.pods if (use := pod.usage))),
-            }.get(self.path, lambda: exposition(state_samples(agent)))
-            body = (missing or text()).encode()
-            self.send_response(503 if missing else 200)
-            self.send_header("Content-Type", CONTENT_TYPE_PLAIN_0_0_4)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Nothing: scrapes are no news."""
-
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", port), Handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
+    found = pages(
+        {
+            "/ready": lambda: (503, missing) if (missing := agent.ready) else (200, "ok"),
+            "/gpu-metrics": lambda: (200, exposition(device_samples(agent.pods))),
+            "/metrics": lambda: (200, exposition(state_samples(agent))),
+            "/metrics/cadvisor": lambda: (200, exposition(usage_samples(use for _, pod in agent.pods if (use := pod.usage)))),
+        }
+    )
+    with listening("127.0.0.1", port, found, consequence="The node runs no pod.", remedy="End what listens there."):
         yield
-    finally:
-        server.shutdown()
-        server.server_close()
