@@ -8,12 +8,15 @@ from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
 
 
-def define(control_plane: ControlPlane, add_on: str) -> None:
-    """Install the definitions of `add_on`, wait until the API server serves them all, and have the client see them. May be
-    called again, for instance after a try that ran out of time."""
+def define(control_plane: ControlPlane, add_on: str, *kinds: str) -> None:
+    """Install the definitions of `add_on` (if kinds are named, of these only: each takes the API server up to half a second of CPU), wait until
+    the API server serves them all, and have the client see them. May be called again, for instance after a try that ran out of time."""
     there = {each["metadata"]["name"] for each in _definitions(control_plane)}
-    for body in crds.read(ensure_toolchain(control_plane.layout, Silent()).crds(add_on)):
-        if body["metadata"]["name"] not in there:
+    files = ensure_toolchain(control_plane.layout, Silent()).crds(add_on)
+    if kinds:
+        files = tuple(file for file in files if any(f" kind: {kind}\n" in file.read_text(encoding="utf-8") for kind in kinds))
+    for body in crds.read(files):
+        if body["metadata"]["name"] not in there and (not kinds or body["spec"]["names"]["kind"] in kinds):
             control_plane.create({key: value for key, value in body.items() if key != "status"})
     eventually(lambda: _served(control_plane), within=120.0)
     control_plane.client.resources.invalidate_cache()

@@ -57,7 +57,9 @@ def commands(heading: str, stack: str = "dev-hello") -> list[str]:
 
 
 def pulumi(sandbox: Sandbox, line: str) -> tuple[int, str]:
-    """The page's command in the checkout, in a shell that `headway sandbox env` set up."""
+    """The page's command in the checkout, in a shell that `headway sandbox env` set up. What `up` and `destroy` do is looked at, not what they
+    show of it first, which would run the program twice."""
+    line = re.sub(r"(pulumi (?:up|destroy) -s \S+)(?!.* --skip-preview)", r"\1 --skip-preview", line)
     environment = {**os.environ, **sandbox.environment, "PATH": f"{sandbox.layout.bin}:{os.environ['PATH']}"}
     done = subprocess.run(
         ["sh", "-c", line], cwd=sandbox.project, env=environment, capture_output=True, text=True, timeout=SECONDS, check=False

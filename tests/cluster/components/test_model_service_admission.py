@@ -18,10 +18,7 @@ from components.tenant.manifests import SERVICE_ACCOUNT, TenantPlan
 from headway.contract.accelerators import INSTANCE_TYPES
 from headway.contract.pool import Pool
 from headway.contract.tenant import Tenant
-from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cluster.nodes import node_manifest
-from sandbox.cluster.toolchain import ensure_toolchain
-from sandbox.progress import Silent
 from tests.cluster.components.boundary_cases import (
     ARM,
     AS_THE_PROXY,
@@ -36,6 +33,7 @@ from tests.cluster.components.boundary_cases import (
     pod_spec,
 )
 from tests.cluster.conftest import ControlPlane, eventually
+from tests.cluster.definitions import define
 from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, document, service
 from tests.components.strangers import rendered, stranger
 
@@ -87,48 +85,28 @@ AS_DEPLOYER: dict[str, Any] = {"header_params": {"Impersonate-User": "someone", 
 
 
 @pytest.fixture(scope="module")
-def served(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def served(control_plane: ControlPlane) -> ControlPlane:
     """A cluster with the add-ons' CRDs, the platform's rules, a node of every pool, the tenant, and a service of every contract."""
-    toolchain = ensure_toolchain(control_plane.layout, Silent())
-    made: list[dict[str, Any]] = []
-
-    def keep(body: dict[str, Any]) -> None:
-        apply(control_plane, body)
-        made.append(body)
-
-    for body in crds.read(path for name in ("istio", "keda", "prometheus-operator") for path in toolchain.crds(name)):
-        keep({key: value for key, value in body.items() if key != "status"})
-    eventually(lambda: all(established(crd) for crd in control_plane.list("CustomResourceDefinition", api_version=CRD)), within=120)
-    control_plane.client.resources.invalidate_cache()
+    for add_on in ("istio", "keda"):
+        define(control_plane, add_on)
+    define(control_plane, "prometheus-operator", "AlertmanagerConfig", "PodMonitor", "PrometheusRule", "ServiceMonitor")
     for manifest in admission.manifests(POOLS, SURROUNDINGS.hosts):
-        keep(dict(manifest.body))
+        apply(control_plane, dict(manifest.body))
     for pool in POOLS:
         for number in range(2):
-            keep(node(pool, number))
+            apply(control_plane, node(pool, number))
     for name in NAMESPACES:
-        keep({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        apply(control_plane, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     plan = TenantPlan(tenant=roomy(), models=tuple(MODELS.values()), pools=POOLS, surroundings=SURROUNDINGS)
     # Its namespace knows the queues of strangers too.
     namespace, *_ = replace(plan, models=(*plan.models, *map(stranger, STRANGERS))).manifests()
     for manifest in (namespace, *plan.manifests()[1:]):
-        keep(dict(manifest.body))
+        apply(control_plane, dict(manifest.body))
     eventually(lambda: "hard" in control_plane.get("ResourceQuota", "tenant", namespace=TENANT).get("status", {}), within=120)
     for name in MODELS:
         for manifest in service(name).manifests():
-            keep(dict(manifest.body))
-    yield control_plane
-    for body in reversed(made):
-        try:
-            control_plane.resource(body).delete(name=body["metadata"]["name"], namespace=body["metadata"].get("namespace"))
-        except ApiException as error:
-            assert error.status == 404, error.body
-
-
-CRD = "apiextensions.k8s.io/v1"
-
-
-def established(crd: dict[str, Any]) -> bool:
-    return any(c["type"] == "Established" and c["status"] == "True" for c in crd.get("status", {}).get("conditions") or ())
+            apply(control_plane, dict(manifest.body))
+    return control_plane
 
 
 def ready_pods(control_plane: ControlPlane, *, batch: bool = False) -> dict[str, str]:
