@@ -93,10 +93,30 @@ def explained(rule: "PolicyRule", packs: tuple[str, ...], exemptions: "Sequence[
     yield f"  Remedy: {rule.remedy}"
     for name, schema in rule.settings.items():
         yield f"  Setting {name} ({schema['type']}), default {json.dumps(schema['default'])}, in policies/config/<environment>.json"
+    yield from _set_otherwise(rule.id)
     yield from _refused(rule.id)
     yield from (f"  Exempt: {e.resource}, {standing(e, today)}, {e.owner}: {e.reason}" for e in exemptions)
     if not exemptions:
         yield "  Exempt: nothing (policies/exemptions.yaml)"
+
+
+def _set_otherwise(rule: str) -> Iterator[str]:
+    """The environments whose file sets the rule otherwise: their plans are judged by that, not by the default."""
+    from headway.bounded_json import bounded_json
+    from policies.guardrails.exemptions import EXEMPTIONS_FILE
+
+    for file in sorted((EXEMPTIONS_FILE.parent / "config").glob("*.json")):
+        try:
+            found = bounded_json(file.read_bytes())
+        except ValueError as problem:
+            raise UserError(
+                f"{file.name}: {problem}", "Every run with it fails.", f"Correct policies/config/{file.name}.", Exit.REFUSED
+            ) from None
+        said = found.get(rule) if isinstance(found, dict) else None
+        if isinstance(said, dict):
+            yield f"  In {file.stem}: " + ", ".join(f"{name} {json.dumps(value)}" for name, value in said.items())
+        elif said is not None:
+            yield f"  In {file.stem}: {said}"
 
 
 def _refused(rule: str) -> "Iterator[str]":

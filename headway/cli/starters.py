@@ -53,7 +53,7 @@ def new_tenant(
     if stacks.is_dir() and not stack.exists():
         _create(stack, stack_starter(name))
         typer.echo(os.path.relpath(stack))
-    typer.echo(f"  Replace what is marked so, then run: headway new model {name} NAME")
+    typer.echo(f"  Fill in what is marked `# replace`, then run: headway new model {name} NAME")
 
 
 @app.command("model")
@@ -82,7 +82,7 @@ def new_model(
         )
     file = folder / tenant / f"{name}.yaml"
     _create(file, model_starter(tenant, name, Engine(runtime.value)))
-    typer.echo(f"{file}\n  Replace what is marked so, then run: headway check {folder / tenant}")
+    typer.echo(f"{file}\n  Fill in what is marked `# replace`, then run: headway check {folder / tenant}")
 
 
 def _legal(name: str) -> None:

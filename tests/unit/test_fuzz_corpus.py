@@ -33,6 +33,7 @@ TRUSTED = {
     "headway/bounded_json.py": "is what the others read by",
     "headway/cli/logs.py": "an option of whoever types it",
     "headway/cli/nodes.py": "its own text",
+    "headway/cli/policies.py": "files of the checkout",
     "headway/cli/program.py": "another process of this checkout",
     "headway/cli/release_status.py": "times of events, which `ledger-event` has read",
     "headway/cli/release_view.py": "times of events, which `ledger-event` has read",

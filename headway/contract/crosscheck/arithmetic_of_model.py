@@ -143,7 +143,7 @@ def placeholders(model: Model) -> Iterator[Problem]:
                 *path,
                 fact=fact,
                 consequence="No content has this digest: the image could not be pulled, and the file would be refused after its download",
-                remedy="Write the real digest: `sha256sum` for files, the registry's digest for images",
+                remedy="Write the real digest: `headway artifact FOLDER` prints those of files, your registry an image's",
             )
 
 

@@ -80,7 +80,7 @@ def batch_pool(model: Model, pools: Sequence[Pool]) -> Iterator[Problem]:
 def rollout_room(model: Model, spare: int, scarce: str) -> Iterator[Problem]:
     """`scarce`: the pool or the field of the quota that leaves no more than `spare` devices."""
     decision = surge(model, spare)
-    left = f"{scarce} leaves room for {spare} {model.envelope.gpu.resource} with every model at its maximum"
+    left = f"{scarce} leaves room for {spare} {model.envelope.gpu.resource} with every model that shares it at its maximum"
     if decision.room is Room.NONE:
         yield problem(
             "rollout-has-room",

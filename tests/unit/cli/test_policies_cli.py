@@ -39,6 +39,13 @@ def test_an_explained_rule_shows_what_it_refuses() -> None:
     assert "Deployment without spec.template.spec.nodeSelector\n" in CliRunner().invoke(app, ["policies", "gpu-pod-names-its-pool"]).output
 
 
+def test_an_explained_rule_says_which_environments_set_it_otherwise() -> None:
+    said = CliRunner().invoke(app, ["policies", "node-group-bounded"]).output
+    assert "  Setting maxNodes (integer), default 32, in policies/config/<environment>.json\n" in said
+    assert "  In dev: maxNodes 8\n" in said and "  In sandbox: maxNodes 6\n" in said
+    assert "  In " not in CliRunner().invoke(app, ["policies", "image-by-digest"]).output
+
+
 def test_one_rule_may_be_asked_for_by_programs() -> None:
     (found,) = json.loads(CliRunner().invoke(app, ["policies", "image-by-digest", "-o", "json"]).stdout)
     assert found["id"] == "image-by-digest"
