@@ -8,6 +8,10 @@ requirements for VPC and subnets"; aws/containers-roadmap#2258). Nodes may be in
 The trap: of a group whose creation fails the provider has already told the id (hashicorp/terraform-provider-aws,
 `internal/service/eks/node_group.go`, resourceNodeGroupCreate). Terraform would replace it; Pulumi's next update finds no difference, and the
 bridge then answers that all is well (pulumi/pulumi-terraform-bridge, `pkg/tfbridge/provider.go`, Update).
+
+Labels of a group go to the nodes that it has (EKS API reference, UpdateNodegroupConfig), and the device plugin and the MIG manager act on a
+changed one at once (NVIDIA/k8s-device-plugin, README, "Updating Per-Node Configuration With a Node Label"): it would offer GPUs that
+replicas hold a second time, under another name, and the other cannot cut them (NVIDIA/gpu-operator#2670).
 """
 
 import re
@@ -17,7 +21,9 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.nodes.scaling import LiveGroup
+from components.nodes.scaling import LiveGroup, zone_group
+from components.nodes.sharing import shared_otherwise
+from headway.contract.pool import Pool
 from headway.problem import problem
 from stacks.settings_error import SettingsError
 
@@ -57,6 +63,7 @@ def live_cluster(cluster: str, provider: aws.Provider) -> LiveCluster:
             release=group.release_version,
             bought=group.capacity_type or "",
             instance_types=tuple(group.instance_types or ()),
+            labels=group.labels or {},
         )
         found[logical] = max(live, found.get(logical, live), key=lambda group: group.desired)
     return LiveCluster(zones=zones, groups=found, failed=failed)
@@ -83,6 +90,27 @@ def refuse_failed(cluster: str, failed: Sequence[str], wanted: Collection[str], 
     ]
     if problems:
         raise SettingsError(f"Stack {stack}", problems)
+
+
+def refuse_shared_otherwise(pools: Sequence[Pool], groups: Mapping[str, LiveGroup], stack: str) -> None:
+    """Raises SettingsError for pools of another sharing mode than their nodes have."""
+    problems = [
+        problem(
+            "sharing-of-nodes-that-serve",
+            "pools",
+            number,
+            "sharing",
+            value=pool.sharing.mode,
+            fact=f"group {name} has {live.desired} nodes, whose GPUs are shared otherwise",
+            consequence="They would be shared anew under the replicas that hold them: two on one GPU, or none that can be cut",
+            remedy="Make a pool of another name beside it, release the models to that, and then take this one out; or let it have no nodes first",
+        )
+        for number, pool in enumerate(pools)
+        for name in (zone_group(pool.name, zone) for zone in pool.zones)
+        if (live := groups.get(name)) and live.desired and shared_otherwise(pool, live.labels)
+    ]
+    if problems:
+        raise SettingsError(f"Pulumi.{stack}.yaml", problems)
 
 
 def control_plane_zones(zones: Sequence[str], live: frozenset[str], stack: str) -> Sequence[str]:

@@ -6,8 +6,8 @@ is the one of the group's creation: EKS would end nodes that serve until it is r
 get that number too, and the nodes of the former one have five minutes to be drained (EKS user guide, "Delete a managed node group").
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from headway.contract.pool_parts import Size
 
@@ -27,7 +27,7 @@ def zone_group(pool: str, zone: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveGroup:
-    """What EKS says of a group: its nodes, the bounds that it has now, the release of its image, and how which instances are bought."""
+    """What EKS says of a group: its nodes, the bounds that it has now, the release of its image, how which instances are bought, and their labels."""
 
     desired: int
     min: int
@@ -35,6 +35,7 @@ class LiveGroup:
     release: str = ""
     bought: str = ""
     instance_types: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 def anew(live: LiveGroup | None, bought: str, instance_types: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@ are cut before the first pod lands.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import MigSharing, Sharing, SplitSharing
@@ -25,6 +25,11 @@ def node_labels(pool: Pool) -> dict[str, str]:
     """The labels by which the device plugin and the MIG manager know what to do on a node."""
     labels = {DEVICE_PLUGIN_LABEL: plugin_config(pool.sharing)}
     return labels | ({MIG_CONFIG: pool.sharing.config} if isinstance(pool.sharing, MigSharing) else {})
+
+
+def shared_otherwise(pool: Pool, live: Mapping[str, str]) -> bool:
+    """Whether nodes with the labels `live` share their GPUs in another way than `pool` says."""
+    return DEVICE_PLUGIN_LABEL in live and {key: live[key] for key in (DEVICE_PLUGIN_LABEL, MIG_CONFIG) if key in live} != node_labels(pool)
 
 
 def plugin_configs(pools: Iterable[Pool]) -> dict[str, str]:

@@ -81,6 +81,13 @@ def test_a_lower_maximum_ends_the_nodes_above_it_and_no_other(dev: Environment) 
     assert {step.type for step in dev.changes() if step.op != "update"} == set()
 
 
+def test_gpus_of_nodes_that_serve_are_not_shared_otherwise(dev: Environment) -> None:
+    dev.rewrite(lambda sections: sections["pools"][0].update(sharing={"mode": "mps", "replicas": 2}, packing="spread"))
+    result = dev.up()
+    assert not result.ok
+    assert "whose GPUs are shared otherwise" in " ".join(result.errors)
+
+
 def test_a_node_image_with_a_new_driver_reaches_one_pool_zone_by_zone(dev: Environment) -> None:
     dev.program(RELEASES)
 

@@ -14,8 +14,12 @@ from tests.components.recording import EKS_COMPONENT, Recording, record
 A, B, C = (f"us-west-2{letter}" for letter in "abc")
 
 
-def planned(zones: Sequence[str], made_in: Sequence[str], groups: Mapping[str, str] | None = None) -> Recording:
-    """`dev-cluster` with a network over `zones`; its control plane, where there is one, was made in `made_in`; `groups` by status."""
+def planned(
+    zones: Sequence[str], made_in: Sequence[str], groups: Mapping[str, str] | None = None, *, nodes: int = 0, shared: str = "exclusive"
+) -> Recording:
+    """`dev-cluster` with a network over `zones`; its control plane, where there is one, was made in `made_in`; `groups` by status, each with
+    `nodes` whose GPUs are `shared` so.
+    """
 
     def answer(token: str, args: dict[str, Any]) -> Mapping[str, Any]:
         match token:
@@ -28,8 +32,13 @@ def planned(zones: Sequence[str], made_in: Sequence[str], groups: Mapping[str, s
             case "aws:eks/getNodeGroups:getNodeGroups":
                 return {"names": sorted(groups or {})}
             case "aws:eks/getNodeGroup:getNodeGroup":
-                size = {"desiredSize": 0, "maxSize": 2, "minSize": 0}
-                return {"scalingConfigs": [size], "releaseVersion": "1.36.2-20260714", "status": (groups or {})[args["nodeGroupName"]]}
+                size = {"desiredSize": nodes, "maxSize": 2, "minSize": 0}
+                return {
+                    "scalingConfigs": [size],
+                    "releaseVersion": "1.36.2-20260714",
+                    "labels": {"nvidia.com/device-plugin.config": shared},
+                    "status": (groups or {})[args["nodeGroupName"]],
+                }
             case _:
                 raise AssertionError(f"{token} is looked up while planning")
 
@@ -83,3 +92,14 @@ def test_a_group_whose_creation_failed_is_not_taken_for_made() -> None:
 
 def test_a_failed_group_that_no_pool_wants_any_more_may_go() -> None:
     assert planned([A, B], [A, B], {"h100-a-0a1b2c3": "CREATE_FAILED", "l4-a-0a1b2c3": "DEGRADED"}).of_type("aws:eks/nodeGroup:NodeGroup")
+
+
+def test_nodes_that_serve_are_not_shared_otherwise_under_their_replicas() -> None:
+    with pytest.raises(SettingsError) as refused:
+        planned([A, B], [A, B], {"l4-a-0a1b2c3": "ACTIVE"}, nodes=1, shared="slice-4")
+    (told,) = refused.value.problems
+    assert told.rule == "sharing-of-nodes-that-serve" and told.dotted == "pools[0].sharing" and "l4-a" in told.fact
+
+
+def test_a_pool_without_nodes_may_be_shared_otherwise() -> None:
+    assert planned([A, B], [A, B], {"l4-a-0a1b2c3": "ACTIVE"}, shared="slice-4").of_type("aws:eks/nodeGroup:NodeGroup")

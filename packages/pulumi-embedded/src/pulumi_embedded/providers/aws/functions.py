@@ -212,6 +212,7 @@ def _node_group(args: Properties, where: Where) -> Properties:
         "releaseVersion": group.outputs["releaseVersion"],
         "capacityType": group.inputs.get("capacityType", "ON_DEMAND"),
         "instanceTypes": group.inputs.get("instanceTypes") or [],
+        "labels": group.inputs.get("labels") or {},
         "scalingConfigs": [size],
         "status": "ACTIVE",
     }
