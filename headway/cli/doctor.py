@@ -32,6 +32,7 @@ _ONLINE = (
     "quotas",
     "offerings",
     "add-on-versions",
+    "add-ons",
     "endpoints",
     "reservations",
     "certificate",

@@ -70,6 +70,8 @@ class AccountFacts:
     """Instance types by zone."""
     addons: Mapping[str, frozenset[str]] | Unanswered
     """Versions of EKS add-ons that the cluster's Kubernetes version is offered, by add-on."""
+    installed: Mapping[str, str] | Unanswered
+    """What EKS says of the add-ons that the cluster has: status by name; none before there is a cluster."""
     endpoints: Mapping[str, EndpointFacts] | Unanswered
     """By the endpoint's name in the stack file."""
     reservations: Mapping[str, ReservationFacts] | Unanswered
@@ -99,6 +101,7 @@ def judge(
         judge_quotas(layer, facts.quotas),
         _offerings(layer, facts.offerings),
         _addons(facts.addons, _installed(layer, addons), kubernetes),
+        _whole(facts.installed),
         judge_endpoints(layer, facts.endpoints),
         _reservations(layer, facts.reservations),
     )
@@ -267,6 +270,28 @@ def _addons(offered: Mapping[str, frozenset[str]] | Unanswered, pinned: Mapping[
     return judged(
         "add-on-versions", f"EKS offers all {len(pinned)} add-ons in their pinned versions for Kubernetes {kubernetes}.", problems
     )
+
+
+def _whole(status: Mapping[str, str] | Unanswered) -> DoctorResult:
+    """Of an add-on whose creation fails the provider has already told the id, as of a node group (`stacks/live_cluster.py`), and no data
+    source of it tells the status (hashicorp/terraform-provider-aws, `internal/service/eks/addon.go`).
+    """
+    if isinstance(status, Unanswered):
+        return unknown("add-ons", status)
+    problems = [
+        Problem(
+            rule="add-ons",
+            subject=name,
+            value="CREATE_FAILED",
+            fact=f"EKS gave up making add-on {name}",
+            consequence="Pulumi takes it for made, and no update makes it whole",
+            remedy="Look why (`aws eks describe-addon`), delete it (`aws eks delete-addon`), wait until it is gone; then `pulumi refresh` and "
+            "`pulumi up` of the cluster's stack make it again",
+        )
+        for name, found in sorted(status.items())
+        if found == "CREATE_FAILED"
+    ]
+    return judged("add-ons", f"None of the {len(status)} add-ons that the cluster has is half made.", problems)
 
 
 def _reservations(layer: Described, found: Mapping[str, ReservationFacts] | Unanswered) -> DoctorResult:

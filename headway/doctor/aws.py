@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from headway.capacity.described import Described
+from headway.capacity.described import Described, cluster_name
 from headway.contract.pool_parts import CapacityBlock, Reservation
 from headway.doctor.account import AccountFacts, Caller, ReservationFacts, named_roles, roles_of
 from headway.doctor.check import Unanswered
@@ -32,7 +32,12 @@ def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clie
         zones = pool.submit(_answer, lambda: _zones(clients))
         quotas = pool.submit(_answer, lambda: _quotas(layer, clients, environment))
         offerings = pool.submit(_answer, lambda: _offerings(layer, clients))
-        offered = pool.submit(_answer, lambda: _addons(addons, kubernetes, clients))
+        offered = pool.submit(
+            lambda: (
+                _answer(lambda: _addons(addons, kubernetes, clients)),
+                _answer(lambda: _installed(cluster_name(environment), clients)),
+            )
+        )
         endpoints = pool.submit(_answer, lambda: _endpoints(layer, clients))
         reservations = pool.submit(_answer, lambda: _reservations(layer, clients))
         return AccountFacts(
@@ -42,7 +47,8 @@ def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clie
             zones=zones.result(),
             quotas=quotas.result(),
             offerings=offerings.result(),
-            addons=offered.result(),
+            addons=offered.result()[0],
+            installed=offered.result()[1],
             endpoints=endpoints.result(),
             reservations=reservations.result(),
         )
@@ -132,6 +138,15 @@ def _addons(names: Iterable[str], kubernetes: str, clients: Clients) -> Mapping[
         if each["addonName"] in wanted:
             offered[each["addonName"]] = frozenset(version["addonVersion"] for version in each["addonVersions"])
     return offered
+
+
+def _installed(cluster: str, clients: Clients) -> Mapping[str, str]:
+    eks = clients("eks")
+    try:
+        names = list(pages(eks, "list_addons", "addons", clusterName=cluster))
+    except eks.exceptions.ResourceNotFoundException:
+        return {}
+    return {name: eks.describe_addon(clusterName=cluster, addonName=name)["addon"]["status"] for name in names}
 
 
 def _endpoints(layer: Described, clients: Clients) -> Mapping[str, EndpointFacts]:

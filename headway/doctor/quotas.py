@@ -28,9 +28,11 @@ CODES: Mapping[tuple[str, str], str] = {
 }
 """Quota codes of the service `ec2`, by family and purchase, as the Service Quotas API lists them."""
 
-ADDRESSES, GATEWAYS, NETWORKS, STORAGE = "L-0263D0A3", "L-FE5A380F", "L-F678F1CE", "L-7A658B76"
-"""EC2-VPC Elastic IPs; NAT gateways per Availability Zone; VPCs per Region; Storage for General Purpose SSD (gp3) volumes, in TiB."""
-SERVICES: Mapping[str, str] = {ADDRESSES: "ec2", GATEWAYS: "vpc", NETWORKS: "vpc", STORAGE: "ebs"}
+ADDRESSES, GATEWAYS, GROUPS, NETWORKS, STORAGE = "L-0263D0A3", "L-FE5A380F", "L-6D54EA21", "L-F678F1CE", "L-7A658B76"
+"""EC2-VPC Elastic IPs; NAT gateways per Availability Zone; Managed node groups per cluster; VPCs per Region; Storage for General Purpose SSD
+(gp3) volumes, in TiB.
+"""
+SERVICES: Mapping[str, str] = {ADDRESSES: "ec2", GATEWAYS: "vpc", GROUPS: "eks", NETWORKS: "vpc", STORAGE: "ebs"}
 """Service of each; those of CODES are `ec2`'s."""
 
 
@@ -101,6 +103,14 @@ def counted(layer: Described) -> tuple[CountedNeed, ...]:
             who="each zone with a NAT gateway needs",
             consequence=half_made,
             otherwise="choose other zones or another network.nat",
+        ),
+        CountedNeed(
+            code=GROUPS,
+            wanted=1 + sum(len(pool.zones) for pool in layer.pools),
+            path=("pools",),
+            who="the system pool and each zone of the others need",
+            consequence="EKS refuses the groups past it, after the others are made",
+            otherwise="give the pools fewer zones",
         ),
         CountedNeed(
             code=STORAGE,

@@ -24,7 +24,7 @@ from headway.doctor.account import SCALING_ROLE, SPOT_ROLE, AccountFacts, Caller
 from headway.doctor.aws import account_facts
 from headway.doctor.check import CheckState, DoctorResult, Unanswered
 from headway.doctor.endpoints import EndpointFacts
-from headway.doctor.quotas import ADDRESSES, GATEWAYS, NETWORKS, STORAGE, ServiceQuota, addresses, counted, needs, storage
+from headway.doctor.quotas import ADDRESSES, GATEWAYS, GROUPS, NETWORKS, STORAGE, ServiceQuota, addresses, counted, needs, storage
 from headway.doctor.samples import judge_samples
 from headway.doctor.tools import judge_aws, judge_kubectl, judge_pulumi, version
 from headway.problem import Exit, ProblemLevel
@@ -50,11 +50,13 @@ WELL = AccountFacts(
         **{need.code: ServiceQuota("Running instances", need.vcpus) for need in needs(LAYER)},
         ADDRESSES: ServiceQuota("EC2-VPC Elastic IPs", 5, 4),
         GATEWAYS: ServiceQuota("NAT gateways per Availability Zone", 5, 4),
+        GROUPS: ServiceQuota("Managed node groups per cluster", 4),
         NETWORKS: ServiceQuota("VPCs per Region", 5, 4),
         STORAGE: ServiceQuota("Storage for gp3 volumes, in TiB", 50, 50 - storage(LAYER)),
     },
     offerings={zone: frozenset(t for p in (LAYER.system_pool, *LAYER.pools) for t in p.instance_types) for zone in LAYER.zones},
     addons={name: frozenset({pinned}) for name, pinned in ADDONS.items()},
+    installed={"coredns": "DEGRADED", "vpc-cni": "ACTIVE"},
     endpoints={endpoint: EndpointFacts(frozenset(LAYER.zones), policy=True) for endpoint in LAYER.endpoints},
     reservations={},
 )
@@ -105,6 +107,7 @@ def test_an_account_that_has_everything_has_no_problem() -> None:
             {"quotas": {GATEWAYS: ServiceQuota("NAT gateways per Availability Zone", 5, 5)}},
             "each zone with a NAT gateway needs 1",
         ),
+        ("quotas", {"quotas": {GROUPS: ServiceQuota("Managed node groups per cluster", 3)}}, "each zone of the others need 4"),
         ("quotas", {"quotas": {NETWORKS: ServiceQuota("VPCs per Region", 5, 5)}}, "VPCs per Region is 5, of which 5 are in use, and its"),
         ("quotas", {"quotas": {STORAGE: ServiceQuota("Storage for gp3 volumes, in TiB", 1)}}, "the root volumes of all nodes may take"),
         ("offerings", {"offerings": {LAYER.zones[0]: frozenset({"m7i.xlarge"})}}, f"{LAYER.zones[0]} offers none of g6.2xlarge"),
@@ -120,6 +123,7 @@ def test_an_account_that_has_everything_has_no_problem() -> None:
             {"endpoints": {"eks-auth": EndpointFacts(frozenset(LAYER.zones), policy=False)}},
             f"Endpoints of com.amazonaws.{LAYER.region}.eks-auth take no policy",
         ),
+        ("add-ons", {"installed": {"coredns": "CREATE_FAILED"}}, "EKS gave up making add-on coredns"),
         ("add-on-versions", {"addons": {"coredns": frozenset({"v1.0.0"})}}, "EKS does not offer version v1.14.2-eksbuild.4 of coredns"),
     ],
 )
@@ -266,7 +270,7 @@ def test_nodes_that_are_kept_warm_count_beside_those_of_their_groups() -> None:
 
 
 def test_a_network_without_gateways_needs_no_quota_of_them() -> None:
-    assert {need.code for need in counted(layer(nat="none"))} == {NETWORKS, STORAGE}
+    assert {need.code for need in counted(layer(nat="none"))} == {GROUPS, NETWORKS, STORAGE}
 
 
 def test_values_of_the_sample_files_are_refused() -> None:
@@ -353,15 +357,21 @@ def listed(*codes: str) -> tuple[str, Any]:
     return "list_service_quotas", {"Quotas": [{"QuotaCode": code, "QuotaName": f"quota {code}", "Value": 9.0} for code in codes]}
 
 
+LIVE: list[tuple[str, Any]] = [
+    ("list_addons", {"addons": ["coredns"]}),
+    ("describe_addon", {"addon": {"addonName": "coredns", "status": "CREATE_FAILED"}}),
+]
+
+
 def asked(found: Described = LAYER, /, **changes: Any) -> AccountFacts:
     default = {"Quota": {"QuotaCode": GATEWAYS, "QuotaName": "by default", "Value": 5.0}}
     ec2 = listed(*(need.code for need in needs(LAYER)), ADDRESSES, "L-OTHER")
     answers: dict[str, list[tuple[str, Any]]] = {
         "sts": [("get_caller_identity", {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "AIDAAAAAAAAAAAAAAAAA"})],
         "iam": [("get_role", "NoSuchEntity"), ("get_role", "NoSuchEntity"), ("get_role", {"Role": ROLE})],
-        "service-quotas": [listed(STORAGE), ec2, listed(NETWORKS), ("get_aws_default_service_quota", default)],
+        "service-quotas": [listed(STORAGE), ec2, listed(GROUPS), listed(NETWORKS), ("get_aws_default_service_quota", default)],
         "ec2": [],
-        "eks": [("describe_addon_versions", {"addons": [{"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}]}]})],
+        "eks": [("describe_addon_versions", {"addons": [{"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}]}]}), *LIVE],
     }
     return account_facts(found, ADDONS, KUBERNETES, clients({**answers, **changes}), "dev")
 
@@ -371,6 +381,7 @@ def test_an_account_is_asked_by_the_calls_that_botocore_knows() -> None:
     assert facts.caller == Caller(ACCOUNT, f"arn:aws:iam::{ACCOUNT}:user/me")
     assert (facts.roles, facts.principals) == (frozenset(), {DEPLOYER})
     assert facts.addons == {"coredns": frozenset({"v1"})}
+    assert facts.installed == {"coredns": "CREATE_FAILED"}
     assert facts.reservations == {}
 
 
@@ -464,6 +475,6 @@ def test_without_credentials_nothing_of_the_account_is_concluded(tmp_path: Path)
     ended = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
     assert ended.returncode == Exit.REFUSED, ended.stderr
     assert (
-        "? identity, administrator, service-linked-roles, principals, zones, quotas, offerings, add-on-versions, endpoints: Not checked: there are no AWS"
-        in ended.stdout
+        "? identity, administrator, service-linked-roles, principals, zones, quotas, offerings, add-on-versions, add-ons, endpoints: "
+        "Not checked: there are no AWS" in ended.stdout
     )
