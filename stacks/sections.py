@@ -108,6 +108,22 @@ def _not_for_everyone(cidr: IPv4Network) -> IPv4Network:
     return cidr
 
 
+def _of_the_internet(cidr: IPv4Network) -> IPv4Network:
+    """EKS user guide, "Configure network access to cluster API server endpoint": "The block cannot include reserved addresses"."""
+    if any(cidr.overlaps(private) for private in PRIVATE):
+        refuse(
+            Problem(
+                rule="public-endpoint-for-public-addresses",
+                path=(),
+                value=str(cidr),
+                fact=f"{cidr} is a private range, from which nobody reaches the public endpoint",
+                consequence="EKS refuses the cluster, after its network is made",
+                remedy="Name it under private_cidrs, and here the addresses that your network shows to the internet",
+            )
+        )
+    return cidr
+
+
 class Nat(StrEnum):
     """How private subnets reach the internet. Not the VPC endpoints, which carry AWS traffic whatever is chosen
     here.
@@ -159,8 +175,12 @@ class NetworkSettings(Part):
 class ControlPlaneSettings(Part):
     """The EKS control plane: who reaches it, who administers it, how it is kept."""
 
-    public_cidrs: tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone)], ...]
-    """Ranges that may reach the API server over the internet; empty keeps it inside the VPC."""
+    public_cidrs: Annotated[
+        tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone), AfterValidator(_of_the_internet)], ...], Field(max_length=40)
+    ]
+    """Ranges that may reach the API server over the internet; empty keeps it inside the VPC. EKS takes no more than 40 (its user guide,
+    "View and manage Amazon EKS and Fargate service quotas").
+    """
     private_cidrs: tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone)], ...] = ()
     """Ranges of runners and offices, in the VPC or connected to it, that may reach its private address."""
     private_security_groups: tuple[SecurityGroup, ...] = ()

@@ -125,6 +125,12 @@ def test_bad_settings_end_the_program_without_a_traceback() -> None:
         (within("network", nat="none"), "headway:network.endpoints", "by endpoints only"),
         (within("control_plane", administrators=[]), "headway:control_plane.administrators", "No one may administer"),
         (within("control_plane", public_cidrs=["10.0.0.0/8"]), "headway:control_plane.public_cidrs[0]", "opens the API server"),
+        (within("control_plane", public_cidrs=["10.1.0.96/27"]), "headway:control_plane.public_cidrs[0]", "is a private range"),
+        (
+            within("control_plane", public_cidrs=[f"203.0.113.{n}/32" for n in range(41)]),
+            "headway:control_plane.public_cidrs",
+            "at most 40",
+        ),
         (within("control_plane", private_cidrs=[]), "headway:control_plane.private_cidrs", "nobody but the cluster's own nodes"),
         (within("control_plane", private_cidrs=["10.0.0.0/8"]), "headway:control_plane.private_cidrs[0]", "opens the API server"),
         (

@@ -143,6 +143,14 @@ def test_a_control_plane_stays_in_the_zones_that_it_was_made_in(world: World) ->
     cluster.update(vpcConfig={"subnetIds": subnets[1::-1]})
 
 
+def test_nobody_reaches_the_public_endpoint_from_a_private_range(world: World) -> None:
+    subnets = world.subnets()
+    cluster = world.cluster(subnets)
+    cluster.update(vpcConfig={"subnetIds": subnets, "publicAccessCidrs": ["0.0.0.0/0"]})
+    with pytest.raises(ProviderError, match=r"not allowed in publicAccessCidrs: \[10\.1\.0\.96/27\]"):
+        cluster.update(vpcConfig={"subnetIds": subnets, "publicAccessCidrs": ["203.0.113.0/24", "10.1.0.96/27"]})
+
+
 def test_a_gateways_address_is_no_others_while_it_is_there(world: World) -> None:
     subnets, address = world.subnets(), world.make("ec2/eip", "e", domain="vpc")
     inputs = {"allocationId": address.outputs["allocationId"], "connectivityType": "public"}

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email import message_from_string
+from ipaddress import IPv4Network
 from typing import Any
 
 from pulumi_embedded.engine.provider import PartialFailureError, Properties, ProviderError, ProviderStep
@@ -30,6 +31,7 @@ _TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 _SUBNET = "aws:ec2/subnet:Subnet"
 _CLUSTER = "aws:eks/cluster:Cluster"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+_PRIVATE = tuple(map(IPv4Network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
 _READY_SECONDS = 120.0
 _UNVERSIONED = {"tags", "tagsAll", "name", "namePrefix", "updateDefaultVersion", "defaultVersion", "region"}
 
@@ -72,6 +74,7 @@ class Clusters(ObjectBackend):
     def before(self, facts: Facts) -> Properties:
         subnets = _subnets(self.account, facts.inputs["vpcConfig"]["subnetIds"], facts.region)
         zones = _zones(subnets)
+        _refuse_private(facts.inputs)
         if len(zones) < 2:
             raise ProviderError("InvalidParameterException: vpcConfig.subnetIds: the subnets of a cluster must be in at least two zones")
         address = self.plane.address()
@@ -95,6 +98,7 @@ class Clusters(ObjectBackend):
                 f"InvalidParameterException: vpcConfig.subnetIds: Provided subnets belong to the AZs '{','.join(asked_for)}'. But they should "
                 f"belong to the exact set of AZs '{','.join(made_in)}' in which subnets were provided during cluster creation."
             )
+        _refuse_private(inputs)
         self._say(inputs, step)
         return dict(object.extra)
 
@@ -102,6 +106,18 @@ class Clusters(ObjectBackend):
         asked, runs = inputs.get("version"), self.plane.version()
         if asked and not runs.startswith(f"v{asked}."):
             step.warn(f"EKS would run Kubernetes {asked}; the control plane is {runs} whatever version is asked for")
+
+
+def _refuse_private(inputs: Properties) -> None:
+    """EKS user guide, "Configure network access to cluster API server endpoint": no reserved addresses; the words are those that it was seen
+    to answer for private ones.
+    """
+    named = [IPv4Network(cidr) for cidr in inputs["vpcConfig"].get("publicAccessCidrs") or ()]
+    if private := [str(cidr) for cidr in named if cidr.prefixlen and any(cidr.overlaps(each) for each in _PRIVATE)]:
+        raise ProviderError(
+            f"InvalidParameterException: vpcConfig.publicAccessCidrs: The following CIDRs are not allowed in publicAccessCidrs: "
+            f"[{', '.join(private)}]"
+        )
 
 
 @dataclass(frozen=True)
