@@ -1,6 +1,5 @@
 """The loops that ask what serves and watch its users, before a real API server: their objects are taken, and their identity may do no more."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -26,7 +25,7 @@ LOOP = evaluation.manifests(f"registry.test/headway@sha256:{'a' * 64}", "us-east
 
 
 @pytest.fixture(scope="module")
-def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def cluster(control_plane: ControlPlane) -> ControlPlane:
     """Three tenants: one has a service to ask, one a service to watch."""
     spaces: list[dict[str, Any]] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in (EVALUATION_NAMESPACE, ASKED, WATCHED, OTHER)
@@ -36,9 +35,7 @@ def cluster(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         *(body for _, body in evaluating.rights(ASKED, [next(each for each in MODELS.values() if each.evaluation and not each.drift)]))
     )
     control_plane.create(*(body for _, body in evaluating.rights(WATCHED, [DEFECTS])))
-    yield control_plane
-    for body in spaces:
-        control_plane.resource(body).delete(name=body["metadata"]["name"])
+    return control_plane
 
 
 def test_its_objects_pass_strict_decoding(cluster: ControlPlane) -> None:

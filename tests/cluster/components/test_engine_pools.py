@@ -6,10 +6,8 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic.exceptions import ResourceNotFoundError
 
-from pulumi_embedded.providers.kubernetes import crds
-from sandbox.cluster.toolchain import ensure_toolchain
-from sandbox.progress import Silent
 from tests.cluster.conftest import ControlPlane, eventually
+from tests.cluster.definitions import define
 
 CRD = "apiextensions.k8s.io/v1"
 GROUP = "inference.networking.k8s.io"
@@ -36,18 +34,10 @@ def route(**weights: int) -> dict[str, Any]:
     }
 
 
-def established(crd: dict[str, Any]) -> bool:
-    return any((each["type"], each["status"]) == ("Established", "True") for each in crd.get("status", {}).get("conditions") or ())
-
-
 @pytest.fixture(scope="module")
 def pools(control_plane: ControlPlane) -> ControlPlane:
-    toolchain = ensure_toolchain(control_plane.layout, Silent())
-    for body in crds.read(path for name in ("gateway-api", "inference-extension") for path in toolchain.crds(name)):
-        if body["spec"]["names"]["kind"] in {"HTTPRoute", "InferencePool"}:
-            control_plane.create({key: value for key, value in body.items() if key != "status"})
-    eventually(lambda: all(established(crd) for crd in control_plane.list("CustomResourceDefinition", api_version=CRD)), within=120)
-    control_plane.client.resources.invalidate_cache()
+    define(control_plane, "gateway-api", "HTTPRoute")
+    define(control_plane, "inference-extension", "InferencePool")
     eventually(lambda: refusal(control_plane, pool("tried")) == "", within=60)
     return control_plane
 

@@ -11,11 +11,9 @@ from components.platform import admission
 from components.tenant import access
 from headway.contract.tenant import Tenant
 from headway.wire import TENANT as OF_TENANT
-from pulumi_embedded.providers.kubernetes import crds
-from sandbox.cluster.toolchain import ensure_toolchain
-from sandbox.progress import Silent
 from tests.cluster.components.boundary_cases import STAYS, TENANT, deployment, pod_spec
 from tests.cluster.conftest import ControlPlane, eventually
+from tests.cluster.definitions import define
 from tests.components.contracts import POOLS, SURROUNDINGS, document
 
 PEOPLE = Tenant.model_validate(document(TENANT, "tenant")).people
@@ -36,10 +34,8 @@ OWNERS = [
 def walled(control_plane: ControlPlane) -> ControlPlane:
     """A cluster with the kinds and rules of the platform, and a tenant's namespace with its roles."""
     kinds = {body["kind"] for body in KEPT.values()}
-    toolchain = ensure_toolchain(control_plane.layout, Silent())
-    for body in crds.read(path for name in ("istio", "keda") for path in toolchain.crds(name)):
-        if body["spec"]["names"]["kind"] in kinds:
-            control_plane.create({key: value for key, value in body.items() if key != "status"})
+    for add_on in ("istio", "keda"):
+        define(control_plane, add_on, *kinds)
     metadata = {"name": TENANT, "labels": {OF_TENANT: TENANT}, "annotations": {MODELS: "defects"}}
     control_plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     roles = [

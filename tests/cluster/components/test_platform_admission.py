@@ -1,7 +1,7 @@
 """The platform's admission rules against a real API server: one pod admitted, and one refused for each thing that is forbidden."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -62,7 +62,7 @@ def pod(change: Change = lambda body: None) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def guarded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+def guarded(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with every rule bound, and a tenant's namespace."""
     bodies = [dict(manifest.body) for manifest in admission.manifests(POOLS, HOSTS)]
     namespaces: list[dict[str, Any]] = [
@@ -79,9 +79,7 @@ def guarded(control_plane: ControlPlane) -> Iterator[ControlPlane]:
         eventually(partial(_refused_by, control_plane, rule, change))
     eventually(lambda: "tenant-namespace-stays" in relabelled(control_plane, {TENANT: None}))
     control_plane.create(pod(lambda body: body["metadata"].update(name="running")))
-    yield control_plane
-    for body in [*bodies, *namespaces]:
-        control_plane.resource(body).delete(name=body["metadata"]["name"])
+    return control_plane
 
 
 def _refused_by(control_plane: ControlPlane, rule: str, change: Change) -> bool:

@@ -31,7 +31,7 @@ def with_keys(body: dict[str, Any], keys: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def gateway(control_plane: ControlPlane) -> Iterator[ControlPlane]:
-    define(control_plane, "istio")
+    define(control_plane, "istio", "RequestAuthentication")
     control_plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": GATEWAY_NAMESPACE}})
     control_plane.create(*(dict(manifest.body) for manifest in token_issuers.manifests()))
     control_plane.create(rules("victim"))

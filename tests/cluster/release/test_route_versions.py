@@ -32,7 +32,7 @@ CHANGES: dict[str, Callable[[KubernetesApi, LiveService, dict[str, Any]], None]]
 def test_a_change_that_was_made_of_an_older_route_is_refused(
     control_plane: ControlPlane, change: Callable[[KubernetesApi, LiveService, dict[str, Any]], None]
 ) -> None:
-    define(control_plane, "istio")
+    define(control_plane, "istio", "VirtualService")
     api = KubernetesApi(str(control_plane.kubeconfig))
     service, path = LiveService(api, "default", "defects"), f"{ROUTES.format('default')}/defects"
     api.request("PATCH", path, {"fieldManager": "stack", "force": "true"}, ROUTE, "application/apply-patch+yaml")
@@ -51,7 +51,7 @@ def test_a_change_that_was_made_of_an_older_route_is_refused(
 def test_a_route_that_pulumi_has_only_created_stays_its_own(control_plane: ControlPlane) -> None:
     """pulumi-kubernetes creates in this name, and before it first applies takes over what is written in it and in no other
     (`Creation` and `fixCSAFieldManagers` in its provider/pkg/await/await.go, from 4.29)."""
-    define(control_plane, "istio")
+    define(control_plane, "istio", "VirtualService")
     api = KubernetesApi(str(control_plane.kubeconfig))
     path = f"{ROUTES.format('default')}/defects"
     api.request(
