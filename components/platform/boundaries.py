@@ -314,6 +314,7 @@ _ROUTES_SAY = AdmissionRule(
     name="routes-of-own-models",
     group=MESH,
     resources=("virtualservices",),
+    reason="Forbidden",
     variables=(_NOTES, ("models", f"'{MODELS}' in variables.notes ? variables.notes['{MODELS}'].split(' ') : []")),
     # What exists keeps its name, and is taken back by the guard whatever the namespace says.
     expression=(
@@ -350,6 +351,7 @@ def _autoscalers() -> AdmissionRule:
         name="autoscalers-ask-the-platform",
         group="keda.sh",
         resources=("scaledobjects",),
+        reason="Forbidden",
         variables=(
             _NOTES,
             ("queues", f"'{QUEUES}' in variables.notes ? variables.notes['{QUEUES}'].split(' ') : []"),

@@ -47,6 +47,10 @@ class AdmissionRule:
     operations: tuple[str, ...] = ("CREATE", "UPDATE")
     also_reads: str = ""
     """A field that it reads beside those that rules read."""
+    reason: str = "Invalid"
+    """What the API server calls a refusal. `Forbidden` where an update changes first what the rule goes by: Pulumi plans by a dry run that
+    does not know it yet, and passes over that refusal alone (`Create` in provider/pkg/provider/provider.go of pulumi-kubernetes).
+    """
 
 
 def _changes(resources: tuple[str, ...], also_reads: str) -> dict[str, str]:
@@ -83,7 +87,7 @@ def manifests_of(rule: AdmissionRule) -> tuple[Manifest, Manifest]:
             {"name": "labels", "expression": _LABELS},
             *({"name": variable, "expression": expression} for variable, expression in rule.variables),
         ],
-        "validations": [{"expression": rule.expression, "message": rule.message, "reason": "Invalid"}],
+        "validations": [{"expression": rule.expression, "message": rule.message, "reason": rule.reason}],
     }
     tenants = {"matchResources": {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}}
     everywhere = rule.resources in (NAMESPACES, NODES)

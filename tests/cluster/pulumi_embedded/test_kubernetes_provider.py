@@ -210,6 +210,44 @@ def test_a_quota_that_the_same_preview_raises_does_not_refuse(driver: Driver, te
     assert len(step.warnings) == 1
 
 
+@pytest.mark.parametrize(("reason", "ends"), [("Forbidden", False), ("Invalid", True)])
+def test_a_plan_passes_over_what_its_namespace_will_no_longer_forbid(
+    driver: Driver, control_plane: ControlPlane, reason: str, *, ends: bool
+) -> None:
+    name = f"noted-{reason.lower()}"
+    metadata = {"name": name, "labels": {"noted": name}}
+    namespace = driver.create(NAMESPACE, name, {"metadata": metadata})
+    kind = "admissionregistration.k8s.io/v1"
+    noted = "has(namespaceObject.metadata.annotations) && 'noted' in namespaceObject.metadata.annotations"
+    spec = {
+        "matchConstraints": {
+            "resourceRules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["services"]}]
+        },
+        "validations": [{"expression": noted, "message": "the namespace says nothing", "reason": reason}],
+    }
+    bound = {"policyName": name, "validationActions": ["Deny"], "matchResources": {"namespaceSelector": {"matchLabels": {"noted": name}}}}
+    control_plane.create({"apiVersion": kind, "kind": "ValidatingAdmissionPolicy", "metadata": {"name": name}, "spec": spec})
+    control_plane.create({"apiVersion": kind, "kind": "ValidatingAdmissionPolicyBinding", "metadata": {"name": name}, "spec": bound})
+    service = {"metadata": {"name": "web", "namespace": name}, "spec": {"ports": [{"port": 80}]}}
+
+    def refused() -> bool:
+        try:
+            driver.again().plan(SERVICE, "web", service)
+        except ProviderError:
+            return True
+        return False
+
+    eventually(refused)
+    preview, step = driver.again(), Watched(preview=True)
+    preview.update(namespace, {"metadata": {**metadata, "annotations": {"noted": "yes"}}}, Watched(preview=True))
+    if ends:
+        with pytest.raises(ProviderError, match="the namespace says nothing"):
+            preview.plan(SERVICE, "web", service, step)
+    else:
+        preview.plan(SERVICE, "web", service, step)
+        assert len(step.warnings) == 1
+
+
 def test_a_preview_changes_nothing_and_tells_the_defaults(driver: Driver, team: str, control_plane: ControlPlane) -> None:
     outputs = driver.again().plan(DEPLOYMENT, "web", workload("web", team))
     assert outputs["spec"]["progressDeadlineSeconds"] == 600

@@ -236,6 +236,17 @@ def test_every_chart_with_definitions_upgrades_them_with_itself() -> None:
     # The AWS Load Balancer Controller's are applied by hand: `tests/unit/docs/test_day_two_page.py`.
 
 
+def test_what_the_same_update_may_allow_is_forbidden_and_not_invalid() -> None:
+    """Pulumi plans by dry runs, before a namespace is changed: its plan passes over what is forbidden, and ends at what is invalid (`Create`
+    in provider/pkg/provider/provider.go of pulumi-kubernetes). Nobody could add a model to a tenant."""
+    policies = [
+        manifest.body for manifest in admission.manifests([pool("l4")], ["models.example.com"]) if "validations" in manifest.body["spec"]
+    ]
+    reads = {body["metadata"]["name"] for body in policies if "namespaceObject.metadata.annotations" in str(body["spec"])}
+    assert reads == {body["metadata"]["name"] for body in policies if body["spec"]["validations"][0]["reason"] == "Forbidden"}
+    assert len(reads) == 2
+
+
 def test_definitions_that_are_templates_stay_when_their_chart_goes() -> None:
     """Istio's templates and cert-manager's (`crds.keep`) say so themselves; the others say what the values do."""
     assert prometheus.definitions_values()["crds"]["annotations"] == {"helm.sh/resource-policy": "keep"}

@@ -71,6 +71,8 @@ def test_a_dry_run_is_not_asked_in_a_namespace_that_the_same_preview_makes() -> 
     plans = Plans()
     assert not plans.unsettled(CONFIG_MAP, "team")
     plans.note(NAMESPACE, "team")
+    assert not plans.unsettled(CONFIG_MAP, "team"), "one that it changes is there"
+    plans.note(NAMESPACE, "team", made=True)
     assert plans.unsettled(CONFIG_MAP, "team")
     assert not plans.unsettled(CONFIG_MAP, "other")
 

@@ -5,6 +5,7 @@ is taken over when the resource's own field manager has applied it, and refused 
 """
 
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
 from pulumi_embedded.engine.paths import Path, parse
@@ -172,7 +173,7 @@ class LiveObjects:
         """The API server's dry run, or None where it could not be asked. Raises ProviderError for what the user must correct."""
         head = names.metadata(inputs)
         unsettled = self.plans.unsettled(kind, str(head.get("namespace") or "default"))
-        self.plans.note(kind, str(head.get("name")))
+        self.plans.note(kind, str(head.get("name")), made=creating)
         # A replacement meets its predecessor, which is still there under the same name.
         replacing = creating and self.plans.was_compared(urn)
         if unsettled or replacing or self.plans.away or has_unknown(inputs):
@@ -194,7 +195,10 @@ class LiveObjects:
                 )
         except ApiRefusal as error:
             if error.code != 404 and not any(word in error.message for word in _FALLBACK):
-                if not self.plans.changes(error.governor):
+                # What is forbidden ends no preview of the real provider, and any other refusal does (`Create` and `Update` in its
+                # provider/pkg/provider/provider.go); here only what the same preview may allow is passed over.
+                governors = (*error.governor, ("Namespace", str(head.get("namespace") or "default")))
+                if error.code != HTTPStatus.FORBIDDEN or not self.plans.changes(governors):
                     raise explain(error, kind, names.object_id(namespace, name)) from error
                 step.warn(f"{error.message}: this refusal may be over once the update has changed what it refers to")
         return None

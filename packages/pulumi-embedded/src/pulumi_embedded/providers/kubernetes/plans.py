@@ -1,7 +1,7 @@
 """What a preview has planned so far, and what it has learnt of the cluster: the memory between the resources of one operation.
 
-A dry run is only worth asking for when everything that it depends on is there already. A namespace, definition, quota or policy that
-the same preview creates or changes is not, and then the inputs are the plan.
+A dry run is only worth asking for when everything that it depends on is there already. A namespace that the same preview creates, or a
+definition that it changes, is not, and then the inputs are the plan.
 """
 
 import threading
@@ -16,15 +16,18 @@ class Plans:
 
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _objects: set[tuple[str, str]] = field(default_factory=set)
+    _made: set[tuple[str, str]] = field(default_factory=set)
     _groups: set[str] = field(default_factory=set)
     _unserved: set[ObjectKind] = field(default_factory=set)
     _ignored: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _away: bool = False
 
-    def note(self, kind: ObjectKind, name: str) -> None:
-        """This preview creates or changes the object."""
+    def note(self, kind: ObjectKind, name: str, *, made: bool = False) -> None:
+        """This preview creates (`made`) or changes the object."""
         with self._lock:
             self._objects.add((kind.kind, name))
+            if made:
+                self._made.add((kind.kind, name))
             if kind.kind == "CustomResourceDefinition":
                 self._groups.add(name.partition(".")[2])
 
@@ -40,7 +43,7 @@ class Plans:
     def unsettled(self, kind: ObjectKind, namespace: str) -> bool:
         """Whether a dry run of such an object would ask a cluster that lacks what this preview brings."""
         with self._lock:
-            return kind in self._unserved or kind.group in self._groups or ("Namespace", namespace) in self._objects
+            return kind in self._unserved or kind.group in self._groups or ("Namespace", namespace) in self._made
 
     def changes(self, governors: tuple[tuple[str, str], ...]) -> bool:
         """Whether this preview changes one of the (kind, name) whose rule stands in the way."""

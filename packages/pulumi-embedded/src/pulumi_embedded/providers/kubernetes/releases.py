@@ -105,7 +105,7 @@ class Releases:
             if not inputs.get("skipCrds"):
                 self.plans.note_groups(charts.groups(chart))
             if inputs.get("createNamespace"):
-                self.plans.note(_NAMESPACE, str(inputs["namespace"]))
+                self.plans.note(_NAMESPACE, str(inputs["namespace"]), made=True)
             return "", {**inputs, "status": _status(inputs, revision)}
         where = names.object_id(str(inputs["namespace"]), str(inputs["name"]))
         try:
