@@ -73,6 +73,21 @@ def test_the_nightly_command_names_changes_and_not_the_autoscalers(dev: Environm
     assert dev.command(nightly)[0] == 0
 
 
+def test_a_refresh_tells_what_was_being_made_when_an_update_was_killed(dev: Environment) -> None:
+    """The genuine engine then asks at a terminal what became of it (pulumi/pulumi, `pkg/cmd/pulumi/operations/refresh.go`,
+    interactiveFixPendingCreate); this one meets the same object again.
+    """
+    saved = json.loads(dev.state_file.read_text())
+    latest = saved["checkpoint"]["latest"]
+    (group,) = [each for each in latest["resources"] if each["urn"].endswith("::l4-b")]
+    latest["pending_operations"] = [{"resource": group, "type": "creating"}]
+    dev.state_file.write_text(json.dumps(saved))
+    (line,) = commands("An interrupted update", "dev-cluster")
+    code, said = dev.command(line)
+    assert code == 0, said
+    assert "::l4-b, interrupted while creating" in said
+
+
 def test_a_lower_maximum_ends_the_nodes_above_it_and_no_other(dev: Environment) -> None:
     autoscaled(dev, "l4-a")
     dev.settings("size: {min: 1, max: 2}", "size: {min: 1, max: 1}")

@@ -17,6 +17,7 @@ WALKED = {
     ("Drift, every night", "dev-cluster"): (CLUSTER, "test_the_nightly_command_names_changes_and_not_the_autoscalers"),
     ("Drift, every night", "dev-platform"): (TENANT, "test_the_nightly_command_names_what_somebody_changed_in_the_platform"),
     ("Drift, every night", "dev-hello"): (TENANT, "test_the_nightly_command_names_what_somebody_changed_in_the_cluster"),
+    ("An interrupted update", "dev-cluster"): (CLUSTER, "test_a_refresh_tells_what_was_being_made_when_an_update_was_killed"),
     ("Definitions, certificates, keys", "dev-cluster"): (CLUSTER, "test_a_stacks_secrets_move_to_another_passphrase"),
     ("Definitions, certificates, keys", "headway certificate"): (
         CERTIFICATE,
