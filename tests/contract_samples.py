@@ -66,6 +66,8 @@ PREFILL: dict[str, Any] = {
     "token_capacity": "30000/s",
 }
 """Replicas that read the prompts of the sample's language model."""
+SPANNING: dict[str, Any] = {"pipeline": {"nodes": 2}, "envelope/gpu/count": 8, "optimisation": {}}
+"""What divides the sample's language model over two nodes of eight GPUs."""
 
 L4_POOL: dict[str, Any] = {
     "name": "l4",

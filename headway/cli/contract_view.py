@@ -14,6 +14,7 @@ from headway.contract.arithmetic.apart import apart
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import node_room
+from headway.contract.arithmetic.pipelined import spanning
 from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota
 from headway.contract.arithmetic.startup import budget_burn, startup
 from headway.contract.arithmetic.surge import pool_for, spare_for, surge
@@ -51,6 +52,7 @@ def _sums_of_a_role(
     parts: list[tuple[str, tuple[Line, ...], str]] = [
         ("GPU memory, each GPU", memory.lines, "fits" if memory.fits else "does not fit"),
         *([("Between the GPUs", lines, "")] if (lines := link_lines(model)) else []),
+        *([("Between the nodes", together.lines, "")] if (together := spanning(model, pool)) else []),
         ("RAM", ram.lines, "fits" if ram.fits else "does not fit"),
         ("Start-up", start.lines, f"one cold start is {burn.share.brief} of the error budget of {burn.objective}" if burn else ""),
         ("Cost", cost(model, pool).lines, f"on pool {pool.name}" if pool else "on the cheapest instance type"),

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit
-from headway.contract.arithmetic.quota import demand, replicas_charged
+from headway.contract.arithmetic.quota import demand, pods_charged
 from headway.contract.arithmetic.startup import startup
 from headway.contract.model import Model
 from headway.contract.tenant import Tenant
@@ -50,6 +50,7 @@ _EFFECTS: tuple[tuple[FieldPath, str], ...] = (
     (("evaluation",), "what the serving version is asked from now on, and what follows from wrong answers; evidence begins anew"),
     (("drift",), "which numbers of users' requests and answers are watched; what is usual is learned anew"),
     (("batch",), "the queue and its workers on spot"),
+    (("pipeline",), "over how many nodes a replica would be divided, their memory, quota and cost; nothing is deployed from it"),
     (("prefill",), "which replicas would read prompts, their memory, quota and cost; nothing is deployed from it"),
     (("quota",), "the namespace's quota and the gateway's limits, at once"),
     (("quota", "monthly_budget"), "the budget alarm"),
@@ -158,7 +159,7 @@ def _moved(old: Model, new: Model) -> Iterator[Moved]:
 def _sums(model: Model) -> dict[str, str]:
     money, start, memory = cost(model), startup(model), fit(model)
     charged = {
-        f"quota: {'.'.join(path)}": amount * replicas_charged(model)
+        f"quota: {'.'.join(path)}": amount * pods_charged(model)
         for path, amount in demand(model).items()
         if path[0] in ("gpus", "mig", "shared")
     }

@@ -20,6 +20,7 @@ from headway.contract.health import Health
 from headway.contract.observability import Observability
 from headway.contract.optimisation import Optimisation
 from headway.contract.part import Name, Part, Text
+from headway.contract.pipeline import Pipeline
 from headway.contract.placement import Placement, WorkloadClass
 from headway.contract.prefill import Prefill
 from headway.contract.rollout import Rollout
@@ -76,6 +77,13 @@ class ModelParts(Part):
     """The batch variant on spot; nothing of it exists when left out."""
     prefill: Prefill | None = None
     """Language models: prompts are read by replicas of their own. Judged by `check`; every environment refuses it."""
+    pipeline: Pipeline | None = None
+    """Language models: a replica spans nodes. Judged by `check`; every environment refuses it."""
+
+    @property
+    def nodes_each(self) -> int:
+        """Pods of one replica, each on a node of its own where there are several."""
+        return self.pipeline.nodes if self.pipeline else 1
 
     @property
     def watched_traffic(self) -> WatchedTraffic | None:

@@ -40,8 +40,9 @@ def cost(model: Model, pool: Pool | None = None) -> Cost:
     """Cost of `model` on `pool`; without one, on the cheapest instance type that holds its GPU."""
     gpu, scaling = model.envelope.gpu, model.scaling
     instance = pool.instance_type if pool else instance_types_of(gpu.accelerator)[0]
-    part = Decimal(gpu.count) / instance.gpus
-    how = f"{gpu.count} of {instance.gpus} GPUs of {instance.name} at {instance.price}"
+    part = Decimal(gpu.count * model.nodes_each) / instance.gpus
+    over = f" x {model.nodes_each} nodes" if model.nodes_each > 1 else ""
+    how = f"{gpu.count} of {instance.gpus} GPUs of {instance.name} at {instance.price}{over}"
     if isinstance(gpu, MigGpu):
         part *= gpu.mig_profile.share
         how += f" x {gpu.profile}"

@@ -11,6 +11,7 @@ from headway.contract.accelerators import GPUS
 from headway.contract.adapter import slot_rank
 from headway.contract.arithmetic.adapters import reserved
 from headway.contract.arithmetic.kv_cache import KvCache
+from headway.contract.arithmetic.pipelined import handed_on, of_stage, stage
 from headway.contract.arithmetic.tensor_parallel import kept_twice
 from headway.contract.envelope import SharedGpu
 from headway.contract.explanation import Line
@@ -115,14 +116,18 @@ def _vllm_weights(model: Model, runtime: Vllm) -> tuple[int, int, str]:
 
 
 def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
-    shape, gpus, largest = runtime.architecture, model.envelope.gpu.count, model.envelope.largest_request
+    of_node = stage(runtime, model.nodes_each)
+    shape, gpus, largest = of_node.architecture, model.envelope.gpu.count, model.envelope.largest_request
     batching = model.batching
     assert batching.kind == "continuous"  # noqa: S101  the contract has refused any other
     assert largest.context_tokens  # noqa: S101
     weights, kept, how = _vllm_weights(model, runtime)
+    if model.nodes_each > 1:
+        weights, kept = (of_stage(size, runtime.architecture, shape.layers) for size in (weights, kept))
+        how += f", {shape.layers} of {runtime.architecture.layers} layers"
     speculation = model.optimisation.speculation
     draft = model.artifact.size_below(speculation.folder) if speculation and speculation.folder else Bytes(0)
-    cache = KvCache.of(model, runtime)
+    cache = KvCache.of(model, of_node)
     a_sequence = cache.request(largest.context_tokens)
     divided = ACTIVATION_WIDTHS - WHOLE_WIDTHS
     activations = batching.max_batched_tokens * shape.hidden * 2 * (WHOLE_WIDTHS * gpus + divided) // gpus
@@ -152,9 +157,11 @@ def _fit_vllm(model: Model, runtime: Vllm) -> Fit:
                 "projections of KV heads that more than one GPU keeps" if not shape.latent else "of the latent",
             )
         )
+    if model.nodes_each > 1:
+        fixed.append(Line("from the node before", handed_on(runtime, batching.max_batched_tokens), "hidden states and residual of a step"))
     if runtime.adapters:
         each = f"{len(runtime.adapters)} x rank {slot_rank(runtime.adapters)}"
-        fixed.append(Line("adapters", reserved(runtime, gpus), f"{each}, beside every projection, the embedding and the logits"))
+        fixed.append(Line("adapters", reserved(of_node, gpus), f"{each}, beside every projection, the embedding and the logits"))
     empty = Line("KV cache, empty block", cache.block_bytes, "the engine keeps one")
     kv = Line("KV cache, one request", a_sequence, cache.how(largest.context_tokens))
     gpu, headroom = model.envelope.gpu, model.health.warmup.memory_headroom

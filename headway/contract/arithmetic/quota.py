@@ -41,8 +41,18 @@ def replicas_charged(model: Model) -> int:
     return model.scaling.max_replicas + model.scaling.warm_replicas + (model.batch.max_replicas if model.batch else 0)
 
 
+def pods_charged(model: Model) -> int:
+    """The same in pods."""
+    return replicas_charged(model) * model.nodes_each
+
+
+def devices_each(model: Model) -> int:
+    """Devices of one replica, on all of its nodes."""
+    return model.envelope.gpu.count * model.nodes_each
+
+
 def demand(model: Model) -> dict[tuple[str, ...], int]:
-    """What one replica takes of each resource, by the path of its field below `quota`."""
+    """What one pod takes of each resource, by the path of its field below `quota`."""
     gpu = model.envelope.gpu
     if isinstance(gpu, WholeGpu):
         device: tuple[str, ...] = ("gpus", gpu.accelerator)
@@ -63,7 +73,7 @@ def _beside(model: Model, path: tuple[str, ...]) -> int:
 
 
 def _charged(model: Model, path: tuple[str, ...], amount: int) -> int:
-    return amount * replicas_charged(model) + _beside(model, path)
+    return amount * pods_charged(model) + _beside(model, path)
 
 
 def _how(model: Model, path: tuple[str, ...], each: Quantity | int, show: Callable[[int], Quantity | int]) -> str:
@@ -113,8 +123,8 @@ def scarcest_of_quota(tenant: Tenant, models: Sequence[Model], model: Model) -> 
     """The same, and the field of the quota that leaves no more of them."""
     need = demand(model)
     free = {use.path[1:]: max(0, use.limit - use.used) for use in quota_use(tenant, models)}
-    replicas, path = min((free[path] // amount, path) for path, amount in need.items() if amount)
-    return replicas * model.envelope.gpu.count, ".".join(("quota", *path))
+    replicas, path = min((free[path] // (amount * model.nodes_each), path) for path, amount in need.items() if amount)
+    return replicas * devices_each(model), ".".join(("quota", *path))
 
 
 def token_use(models: Sequence[Model]) -> Rate:
@@ -128,7 +138,8 @@ def _replicas(model: Model) -> str:
         parts.append(f"{model.scaling.warm_replicas} warm")
     if model.batch:
         parts.append(f"{model.batch.max_replicas} batch workers")
-    return parts[0] if len(parts) == 1 else f"({' + '.join(parts)})"
+    over = f" x {model.nodes_each} nodes" if model.nodes_each > 1 else ""
+    return (parts[0] if len(parts) == 1 else f"({' + '.join(parts)})") + over
 
 
 _SHOWN: dict[str, Callable[[int], Quantity | int]] = {"gpu_memory": Bytes, "cpu": MilliCpu, "memory": Bytes}

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum, unique
 
 from headway.contract.arithmetic.node import DAEMONS_CPU, DAEMONS_MEMORY, allocatable_cpu, allocatable_memory, node_room
-from headway.contract.arithmetic.quota import replicas_charged
+from headway.contract.arithmetic.quota import devices_each, pods_charged, replicas_charged
 from headway.contract.arithmetic.replica import replica_cpu, replica_memory
 from headway.contract.explanation import Line
 from headway.contract.model import Model
@@ -52,7 +52,7 @@ def first_arms(model: Model) -> int:
 def surge(model: Model, spare: int, replicas: int | None = None) -> SurgeDecision:
     """How a rollout of `model` finds GPUs when `spare` devices of its kind are free beside its own, at `replicas` (default: the maximum)."""
     running = model.scaling.max_replicas if replicas is None else replicas
-    each = model.envelope.gpu.count
+    each = devices_each(model)
     full, first = running * each, first_arms(model) * each
     warm = model.scaling.warm_replicas * each
     if spare >= full:
@@ -111,11 +111,17 @@ def spare_for(model: Model, pool: Pool, models: Sequence[Model]) -> int:
     and RAM left for the replicas; negative when `models`, of which it is one, are too many.
     """
     gpu, instance = model.envelope.gpu, pool.instance_type
-    cpu = pool.max_nodes * (allocatable_cpu(instance) - DAEMONS_CPU) - sum(replicas_charged(m) * replica_cpu(m) for m in models)
-    memory = pool.max_nodes * (allocatable_memory(instance) - DAEMONS_MEMORY) - sum(replicas_charged(m) * replica_memory(m) for m in models)
-    whole_places = pool.max_nodes * node_room(model, pool).replicas - replicas_charged(model)
-    fed = min(whole_places, cpu // replica_cpu(model), memory // replica_memory(model))
-    return min(spare_devices(pool, gpu.resource, models), fed * gpu.count)
+    cpu = pool.max_nodes * (allocatable_cpu(instance) - DAEMONS_CPU) - sum(pods_charged(m) * replica_cpu(m) for m in models)
+    memory = pool.max_nodes * (allocatable_memory(instance) - DAEMONS_MEMORY) - sum(pods_charged(m) * replica_memory(m) for m in models)
+    nodes = model.nodes_each
+    whole_places = replicas_held(model, pool) - replicas_charged(model)
+    fed = min(whole_places, cpu // (replica_cpu(model) * nodes), memory // (replica_memory(model) * nodes))
+    return min(spare_devices(pool, gpu.resource, models), fed * devices_each(model))
+
+
+def replicas_held(model: Model, pool: Pool) -> int:
+    """Replicas on an empty full-grown `pool`; one that spans nodes has all of them in one zone, or is not there."""
+    return len(pool.zones) * (pool.size.max * node_room(model, pool).replicas // model.nodes_each)
 
 
 def spare_devices(pool: Pool, resource: str, models: Sequence[Model]) -> int:
@@ -124,5 +130,5 @@ def spare_devices(pool: Pool, resource: str, models: Sequence[Model]) -> int:
     `models` are those placed on the pool, of all tenants.
     """
     offered = pool.resources_per_node.get(resource, 0) * pool.max_nodes
-    used = sum(replicas_charged(m) * m.envelope.gpu.count for m in models if m.envelope.gpu.resource == resource)
+    used = sum(replicas_charged(m) * devices_each(m) for m in models if m.envelope.gpu.resource == resource)
     return offered - used

@@ -11,6 +11,7 @@ from headway.contract.arithmetic.quota import scarcest_of_quota
 from headway.contract.arithmetic.surge import pool_for, spare_for
 from headway.contract.crosscheck import apart as apart_rules
 from headway.contract.crosscheck import arithmetic_of_model
+from headway.contract.crosscheck import pipelined as pipeline_rules
 from headway.contract.crosscheck import pool as pool_rules
 from headway.contract.crosscheck import tenant as tenant_rules
 from headway.contract.model import Model
@@ -82,6 +83,7 @@ def _refusing(model: Model) -> Iterator[Problem]:
 def _of_replicas(model: Model) -> Iterator[Problem]:
     yield from arithmetic_of_model.error_budget(model)
     yield from arithmetic_of_model.links(model)
+    yield from pipeline_rules.joined_by_tcp(model)
 
 
 def _warning(model: Model) -> Iterator[Problem]:
@@ -102,7 +104,7 @@ def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool])
                     yield from each.found((pool_rules.no_pool(role, pools),))
                     continue
                 placed[pool.name].append(each)
-                yield from each.found(pool_rules.on_pool(role, pool))
+                yield from each.found((*pool_rules.on_pool(role, pool), *pipeline_rules.on_pool(role, pool)))
             if model.batch and pool_for(model, pools):
                 yield from _in(contracts.tenant.name, model.name, pool_rules.batch_pool(model, pools))
     for pool in pools:

@@ -21,6 +21,14 @@ def not_deployed(model: Model) -> Iterator[Problem]:
             consequence="No router would ask prefill before decode, and a release would exchange one role without the other",
             remedy="Leave prefill out before you deploy; `headway check --explain` has its sums",
         )
+    if model.pipeline:
+        yield problem(
+            "pipeline-is-judged-only",
+            "pipeline",
+            fact="a replica spans nodes, and nothing is rendered for that yet",
+            consequence="No controller would start and end its pods together, and the scheduler could place some and wait for ever for the rest",
+            remedy="Leave pipeline out before you deploy; `headway check --explain` has its sums",
+        )
 
 
 def prefill_keeps_up(model: Model) -> Iterator[Problem]:

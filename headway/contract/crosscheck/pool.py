@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from headway.contract.arithmetic.node import node_room
+from headway.contract.arithmetic.quota import devices_each
 from headway.contract.arithmetic.surge import Room, batch_pool_for, first_arms, surge
 from headway.contract.crosscheck.arithmetic_of_model import start
 from headway.contract.model import Model
@@ -107,14 +108,14 @@ def rollout_room(model: Model, spare: int, scarce: str) -> Iterator[Problem]:
             "rollout",
             "strategy",
             value=model.rollout.strategy,
-            fact=f"{left}, and both versions at full size need {model.scaling.max_replicas * model.envelope.gpu.count} more",
+            fact=f"{left}, and both versions at full size need {model.scaling.max_replicas * devices_each(model)} more",
             consequence="The two versions could never run side by side",
             remedy="Use strategy: canary or rolling, raise the quota, or grow the pool",
         )
 
 
 def too_small(model: Model, pool: Pool, left: int) -> Problem:
-    short = -(left // model.envelope.gpu.count)
+    short = -(left // devices_each(model))
     return problem(
         "pool-holds-the-maximum",
         "scaling",
@@ -128,7 +129,7 @@ def too_small(model: Model, pool: Pool, left: int) -> Problem:
 
 def _needed(model: Model) -> int:
     replicas = model.scaling.max_replicas if model.rollout.surge is Surge.SURGE else first_arms(model)
-    return replicas * model.envelope.gpu.count
+    return replicas * devices_each(model)
 
 
 def _older(driver: str, needed: str) -> bool:

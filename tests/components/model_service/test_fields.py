@@ -23,7 +23,7 @@ from headway.contract.part import Part
 from headway.contract.rules.files import configuration_bytes
 from headway.contract.tenant import Tenant
 from tests.components.contracts import CHAT, DEFECTS, MODELS, POOLS, SURROUNDINGS, changed, pool_of, tenant
-from tests.contract_samples import ADAPTED, PREFILL
+from tests.contract_samples import ADAPTED, PREFILL, SPANNING
 
 MODEL_ELSEWHERE = {
     "artifact.files.size": "the fetcher checks it; a test of its own below, for it also sizes volumes",
@@ -33,6 +33,7 @@ MODEL_ELSEWHERE = {
     "evaluation": "`headway evaluate` reads it from the checkout",
     "health.engine_start": "start-up arithmetic refuses a budget that cannot hold it",
     "placement.isolation": "the contract's own check that share and isolation agree",
+    "pipeline": "judged by `check`: every environment refuses it",
     "placement.pool": "chooses the pool: test_a_model_runs_on_the_pool_it_names",
     "prefill": "judged by `check`: every environment refuses it",
     "rollout": "the release driver reads it from the snapshot in the ledger",
@@ -57,6 +58,7 @@ BASES = {
     **MODELS,
     "chat-adapted": changed(CHAT, **{path.replace("/", "__"): value for path, value in ADAPTED.items()}),
     "chat-apart": changed(CHAT, prefill=PREFILL),
+    "chat-spanning": changed(CHAT, **{path.replace("/", "__"): value for path, value in SPANNING.items()}),
     "defects-split": changed(
         DEFECTS,
         batch=None,

@@ -27,6 +27,7 @@ from tests.contract_samples import (
     L4_POOL,
     MIG_POOL,
     PREFILL,
+    SPANNING,
     VISION,
     changed,
     findings,
@@ -56,6 +57,7 @@ DRIFTING = changed(
 )
 ADAPTED_CHAT = changed(CHAT, ADAPTED)
 APART = changed(CHAT, {"prefill": PREFILL})
+OVER_NODES = changed(CHAT, SPANNING)
 COPIED_CHAT = changed(CHAT, {"rollout/mirror": {"share": "10%"}})
 ABSOLUTE = changed(DEFECTS, {"artifact/uri": "s3://models/vision/defects/2026.11.2/"})
 BATCH = {
@@ -291,6 +293,16 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
         "prefill.gpu.count",
     ),
     ("shared-memory-within-ram", APART, {"prefill/shared_memory": "50Gi"}, "prefill.shared_memory"),
+    ("pipeline-is-vllms", DEFECTS, {"pipeline": {"nodes": 2}}, "pipeline"),
+    ("every-node-has-a-layer", OVER_NODES, {"runtime/architecture/layers": 1}, "pipeline.nodes"),
+    (
+        "pipeline-on-whole-gpus",
+        OVER_NODES,
+        {"envelope/gpu": {"share": "mig", "accelerator": "h100", "profile": "3g.40gb", "memory": "36Gi"}},
+        "envelope.gpu.share",
+    ),
+    ("decode-stays-on-a-node", OVER_NODES, {"prefill": PREFILL}, "pipeline.nodes"),
+    ("batch-stays-on-a-node", OVER_NODES, {"batch": {**BATCH, "store": "s3://example-batch/assist/chat/"}}, "batch"),
     ("copies-can-be-compared", COPIED, {"data/log_fields": ["request.inputs"]}, "data.log_fields"),
     ("copies-can-be-compared", COPIED, {"data/sample": "0%"}, "data.log_fields"),
     ("copies-can-be-compared", COPIED_CHAT, {"rollout/mirror/differ": "5%"}, "rollout.mirror.differ"),

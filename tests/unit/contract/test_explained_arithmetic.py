@@ -10,6 +10,7 @@ from headway.contract.arithmetic.apart import apart
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
 from headway.contract.arithmetic.node import allocatable_memory, node_room
+from headway.contract.arithmetic.pipelined import spanning
 from headway.contract.arithmetic.quota import quota_use, spare_devices_by_quota
 from headway.contract.arithmetic.startup import startup
 from headway.contract.arithmetic.surge import surge
@@ -18,7 +19,21 @@ from headway.contract.arithmetic.tensor_parallel import link_lines
 from headway.contract.explanation import Line, written
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.units import Bytes, MilliCpu
-from tests.contract_samples import ASSIST, CHAT, CUSTOM, DEFECTS, EMBEDDINGS, H100_POOL, L4_POOL, MIG_POOL, PREFILL, model, pool, tenant
+from tests.contract_samples import (
+    ASSIST,
+    CHAT,
+    CUSTOM,
+    DEFECTS,
+    EMBEDDINGS,
+    H100_POOL,
+    L4_POOL,
+    MIG_POOL,
+    PREFILL,
+    SPANNING,
+    model,
+    pool,
+    tenant,
+)
 from tests.unit.contract.test_contract_arithmetic import BATCH, MPS
 
 MI, GI = 2**20, 2**30
@@ -114,6 +129,45 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
   sent by a prefill node   3.3Gi/s  2 replicas on p5.48xlarge, whose pods have 11.6Gi/s
   read by a decode node    3.3Gi/s  3 replicas on p5.48xlarge, whose pods have 11.6Gi/s
   which takes at least       158ms  2 x 5 Gbit/s, a flow for each pair of GPUs; part of the time to first token
+""",
+    ),
+    "a language model on two nodes of eight GPUs": (
+        lambda: fit(model(CHAT, **SPANNING)).lines,
+        """
+  weights                   1020Mi  15Gi of safetensors, 16 of 32 layers / 8 GPUs
+  activations                264Mi  8192 tokens x (3 + 9 / 8 GPUs) x 4096 x 2 bytes
+  logits                    62.6Mi  128 sequences x 128256 x 4 bytes
+  CUDA context               512Mi
+  CUDA graphs                  1Gi
+  collectives                512Mi  tensor parallelism
+  from the node before       128Mi  hidden states and residual of a step
+  KV cache, one request      128Mi  2 x 1 heads x 128 x 2 byte x 16 layers x 16384 tokens
+  KV cache, empty block      128Ki  the engine keeps one
+  needed                    3.57Gi
+  available                   72Gi  72Gi, leaving 5% of the device
+  longest requests at once     548  of 16384 tokens; at most 128 of any length
+  tokens each, all at once   16384  when 128 run; beyond, vLLM preempts
+""",
+    ),
+    "what the nodes of a replica tell one another": (
+        lambda: _spanning(pool(H100_POOL)),
+        """
+  GPUs of a replica                  24  3 nodes x 8; tensor parallel 8, pipeline parallel 3
+  layers of a node                   11  of 32, on the node that has most
+  handed on in the largest step   128Mi  8192 tokens x 4096 x 2 x 2 bytes, by TCP
+  which takes at least           21.5ms  2 times at 11.6Gi/s of p5.48xlarge; part of the time to first token
+  handed on for each token         16Ki  while answers are written
+""",
+    ),
+    "the cost of a replica on two nodes": (
+        lambda: cost(model(CHAT, **SPANNING), pool(H100_POOL)).lines,
+        """
+  a replica, an hour      110 USD  8 of 8 GPUs of p5.48xlarge at 55.04 USD x 2 nodes
+  1,000 requests         5.10 USD  at 6/s a replica
+  1,000,000 tokens      12.74 USD  at 2400/s a replica
+  a month, at least    80,358 USD  1 replicas x 730 h
+  a month, at most    241,075 USD  3 replicas x 730 h
+  list prices of       2026-01-19  us-east-1, on demand
 """,
     ),
     "a container": (
@@ -292,6 +346,12 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
 """,
     ),
 }
+
+
+def _spanning(nodes: Pool) -> tuple[Line, ...]:
+    found = spanning(model(CHAT, **{**SPANNING, "pipeline": {"nodes": 3}}), nodes)
+    assert found
+    return found.lines
 
 
 def _together(nodes: Pool) -> tuple[Line, ...]:
