@@ -1,6 +1,11 @@
 """Adapters (LoRA) of a language model: other models by name on the engine of one, each a folder of the release's artifact.
 
 The trap: an adapter is no release of its own. Whoever changes one releases the service, and its gate judges all of its traffic together.
+
+What stands in the way, by vLLM 0.32: arms of a release are pods, and adapters share theirs. A picker could rewrite the `model` of bodies by
+weight (InferenceModelRewrite of the Gateway API Inference Extension), but no evidence would follow: proxies count by pod, every series of an
+engine has the name that was served first (`v1/metrics/loggers.py`; tests/language/test_adapters.py), and a step that one adapter slows is
+slow for all. A running server takes another adapter only by what vLLM says is for local development alone (`serve/lora/api_router.py`).
 """
 
 from collections import Counter

@@ -28,6 +28,10 @@ _EFFECTS: tuple[tuple[FieldPath, str], ...] = (
     (("workload_class",), "priority, spreading or packing, and the pool"),
     (("runtime",), "the server and its configuration"),
     (("runtime", "image"), "another server image: start-up, memory and speed may all differ"),
+    (
+        ("runtime", "adapters"),
+        "released with the service, whose gate does not tell adapters apart; by itself only in a contract of its own",
+    ),
     (("runtime", "minimum_driver"), "the pools that can run it"),
     (("artifact",), "the files that are served"),
     (("artifact", "registry"), "the release record"),

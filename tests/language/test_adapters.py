@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import json
+import re
 import shutil
 import signal
 import socket
@@ -53,6 +54,19 @@ class Engine:
 
     def models(self) -> list[str]:
         return [each["id"] for each in self._asked("GET", "/v1/models")["data"]]
+
+    def series(self) -> dict[tuple[str, str], float]:
+        """Name and label `model_name`, "" where there is none -> the sum over all other labels."""
+        with closing(http.client.HTTPConnection(*self.address, timeout=120)) as connection:
+            connection.request("GET", "/metrics")
+            page = connection.getresponse().read().decode()
+        found: dict[tuple[str, str], float] = {}
+        for line in page.splitlines():
+            if match := re.fullmatch(r"(vllm:\w+)(?:\{(.*)\})? (\S+)", line):
+                model = re.search(r'model_name="([^"]*)"', match[2] or "")
+                key = (match[1], model[1] if model else "")
+                found[key] = found.get(key, 0) + float(match[3])
+        return found
 
 
 def contract(artifacts: profile.ModelArtifacts, folder: Path) -> Model:
@@ -126,6 +140,17 @@ def test_the_base_and_its_adapter_each_give_their_own_answer(engine: Engine) -> 
         plain, adapted = engine.answer(engine.model.name, words), engine.answer(ADAPTER, words)
         assert plain.startswith(f" {in_order(words)}"), plain
         assert is_adapted(adapted, words), adapted
+
+
+def test_no_series_of_an_engine_tells_its_adapters_apart(engine: Engine) -> None:
+    before = engine.series()
+    for words in WORDS:
+        engine.answer(ADAPTER, words)
+    after = engine.series()
+    assert {name for name, model in after if model == ADAPTER} == set()
+    counted = ("vllm:request_success_total", engine.model.name)
+    assert after[counted] - before[counted] == len(WORDS), "the adapter's answers count as its base's"
+    assert [name for name, model in after if "lora" in name and not model] == ["vllm:lora_requests_info"], "who runs and waits, no counts"
 
 
 def test_nobody_gets_the_others_answer_when_both_are_asked_at_once(engine: Engine) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from headway.contract.difference import RELEASED, difference
 from headway.contract.model import Model
 from headway.contract.tenant import Tenant
-from tests.contract_samples import CHAT, DEFECTS, EMBEDDINGS, changed, model, tenant
+from tests.contract_samples import ADAPTED, CHAT, DEFECTS, EMBEDDINGS, changed, model, tenant
 
 
 def between(data: dict[str, Any], change: dict[str, Any]) -> dict[str, bool]:
@@ -39,6 +39,13 @@ def between(data: dict[str, Any], change: dict[str, Any]) -> dict[str, bool]:
 )
 def test_only_what_enters_a_pod_needs_a_new_release(change: dict[str, Any], path: str, release: bool) -> None:
     assert between(DEFECTS, change) == {path: release}
+
+
+def test_a_changed_adapter_is_said_to_be_a_release_of_the_whole_service() -> None:
+    adapted = changed(CHAT, ADAPTED)
+    found = difference(model(adapted), model(adapted, runtime__adapters__1__rank=16)).changes
+    assert [(each.dotted, each.release) for each in found] == [("runtime.adapters.terse.rank", True)]
+    assert "whose gate does not tell adapters apart" in found[0].effect
 
 
 def test_sections_of_a_release_exist() -> None:
