@@ -11,7 +11,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.manifests import Manifest
-from components.model_service import configuration, experiment, objectives, observing, overload, pod, queues, routing, scaling, workload
+from components.model_service import (
+    configuration,
+    engine_pool,
+    experiment,
+    objectives,
+    observing,
+    overload,
+    pod,
+    queues,
+    routing,
+    scaling,
+    workload,
+)
 from components.model_service.batch import BatchWorker
 from components.model_service.release import Release
 from components.model_service.serving import Serving, serving
@@ -20,6 +32,7 @@ from components.tenant.manifests import SERVICE_ACCOUNT
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.pool import Pool
+from headway.contract.routing import Routing
 from headway.ledger.traffic_split import TrafficArm, TrafficSplit
 
 
@@ -96,6 +109,10 @@ class ServicePlan:
         picks = routing.stable_service_selector(tenant, model, self.traffic)
         yield Manifest(role="service", body=workload.service(tenant, model.name, picks, primary, model.name, None))
         yield Manifest(role="route", body=routing.virtual_service(tenant, model, self.traffic, self.surroundings, self.fallback))
+        if model.routing is Routing.ENDPOINT_PICKER:
+            yield Manifest(role="picked-route", body=engine_pool.route(tenant, model, self.traffic, self.surroundings))
+            if self.surroundings.loops_image:
+                yield from engine_pool.picker(tenant, model, self.surroundings.loops_image)
         yield Manifest(role="guard", body=routing.guard(tenant, model))
         control = overload.control(tenant, model, self.surroundings)
         if control is not None and self.fallback is not None:
@@ -143,6 +160,8 @@ class ServicePlan:
         arm = workload.arm_name(model.name, live)
         picks = workload.arm_selector(tenant, model.name, live)
         yield Manifest(role=f"{key}-service", body=workload.service(tenant, arm, picks, serves, model.name, live.release))
+        if model.routing is Routing.ENDPOINT_PICKER:
+            yield Manifest(role=f"{key}-pool", body=engine_pool.pool(tenant, model, live))
         yield Manifest(role=f"{key}-balancing", body=routing.destination_rule(tenant, live, model))
         yield Manifest(role=f"{key}-limit", body=routing.replica_limit(tenant, live, release, artifact_cache=kept))
         yield Manifest(role=f"{key}-disruption", body=workload.disruption_budget(tenant, live, model))

@@ -14,6 +14,7 @@ def endpoint_picker(
     namespace: Annotated[str, typer.Option(help="Where its pools and their pods are")],
     serve: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where gateways ask")] = "127.0.0.1:0",
     metrics: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Metrics and health")] = "127.0.0.1:0",
+    page_port: Annotated[int, typer.Option(min=0, max=65535, help="Where engines show their metrics, if not where they answer")] = 0,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that answers in progress may last once it is told to end")] = 60,
     unready: Annotated[float, typer.Option(min=0, help="Seconds in which it still takes requests then")] = 5,
     in_cluster: Annotated[bool, typer.Option("--in-cluster", help="As the pod's own service account, not by KUBECONFIG")] = False,
@@ -25,10 +26,12 @@ def endpoint_picker(
     import asyncio
     import os
     import signal
+    from functools import partial
     from pathlib import Path
 
     from headway.endpoint_picker.cluster import PickerCluster
     from headway.endpoint_picker.process import run
+    from headway.endpoint_picker.rounds import asked_page
     from headway.environment.kubernetes import UnusableKubeconfigError
 
     kubeconfig = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
@@ -44,7 +47,7 @@ def endpoint_picker(
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         places = {"serve": listening_place(serve), "show": listening_place(metrics)}
-        await run(cluster.engines, **places, grace=grace, unready=unready, say=_say, stop=stop)
+        await run(cluster.engines, partial(asked_page, port=page_port), **places, grace=grace, unready=unready, say=_say, stop=stop)
 
     asyncio.run(until_stopped())
 

@@ -24,6 +24,7 @@ from headway.contract.pipeline import Pipeline
 from headway.contract.placement import Placement, WorkloadClass
 from headway.contract.prefill import Prefill
 from headway.contract.rollout import Rollout
+from headway.contract.routing import Routing
 from headway.contract.runtime import Runtime, Triton, Vllm
 from headway.contract.scaling import Scaling
 from headway.contract.slo import Slo
@@ -63,6 +64,9 @@ class ModelParts(Part):
     """Where replicas may run, and what may share their GPUs."""
     rollout: Rollout
     """How a new version gets traffic."""
+    routing: Routing = Routing.LEAST_REQUESTS
+    """`least_requests`: the gateway asks a replica with few requests. `endpoint_picker`: it asks the vLLM engine that holds the prompt's beginning, or
+    has time. Judged by `check`; every environment refuses it."""
     degradation: Degradation
     """What the service does under overload."""
     data: Data

@@ -12,7 +12,7 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headway.endpoint_picker.exchange import ELSEWHERE, NONE, PICKED, TOKENS_A_BLOCK, UNKNOWN
-from headway.endpoint_picker.rounds import Engines, Rounds
+from headway.endpoint_picker.rounds import Engines, Page, Rounds
 from headway.endpoint_picker.server import PickerState, ended, started
 from headway.endpoint_picker.tracking import EngineFacts, Tracked
 from headway.listening import listening, pages
@@ -55,6 +55,7 @@ def _counted(name: str, meaning: str, outcomes: tuple[str, ...], found: Mapping[
 
 async def run(
     engines: Engines,
+    page: Page,
     *,
     serve: tuple[str, int],
     show: tuple[str, int],
@@ -66,16 +67,16 @@ async def run(
     """Serve until `stop`, and then until what is in progress has ended, at most `grace` seconds. Raises UserError."""
     loop, stopped = asyncio.get_running_loop(), threading.Event()
     state = PickerState(time.monotonic, Tracked(TOKENS_A_BLOCK))
-    page, said_at = PickerPage(state), dict[str, float]()
+    shows, said_at = PickerPage(state), dict[str, float]()
 
     def told(there: Mapping[str, EngineFacts]) -> None:
         if len(there) != state.pool.counts()[0]:
             say(f"{len(there)} engines")
-        state.heard, page.heard_at = True, state.clock()
+        state.heard, shows.heard_at = True, state.clock()
         state.pool.endpoints(there)
 
     def failed(what: str, why: str) -> None:
-        page.failures[what] += 1
+        shows.failures[what] += 1
         if state.clock() - said_at.get(what, float("-inf")) >= SAID_EVERY_SECONDS:
             said_at[what] = state.clock()
             say(f"no answer ({what}): {why}")
@@ -87,8 +88,8 @@ async def run(
 
         return call
 
-    rounds = Rounds(engines, later(told), later(state.pool.reported), later(failed))
-    shown = pages({"/healthz": lambda: (200, "well\n") if state.ready else (503, "not ready\n"), "/metrics": lambda: (200, page.text())})
+    rounds = Rounds(engines, later(told), later(state.pool.reported), later(failed), page)
+    shown = pages({"/healthz": lambda: (200, "well\n") if state.ready else (503, "not ready\n"), "/metrics": lambda: (200, shows.text())})
     consequence, remedy = "Nothing was started.", "Choose other ports for --serve and --metrics."
     with listening(*show, shown, consequence=consequence, remedy=remedy) as metrics:
         try:

@@ -23,9 +23,10 @@ Engines = Callable[[], Mapping[str, EngineFacts]]
 Page = Callable[[str], EnginePage]
 
 
-def asked_page(address: str) -> EnginePage:
-    """What the engine there says. Raises OSError where it does not, or too much, or not in time."""
-    with outgoing.asked(urllib.request.Request(f"http://{address}/metrics"), PAGE_SECONDS) as answer:
+def asked_page(address: str, port: int | None = None) -> EnginePage:
+    """What the engine there says, on another port perhaps. Raises OSError where it does not, or too much, or not in time."""
+    place = f"{address.rpartition(':')[0]}:{port}" if port else address
+    with outgoing.asked(urllib.request.Request(f"http://{place}/metrics"), PAGE_SECONDS) as answer:
         return read(outgoing.body_of(answer, LARGEST_PAGE))
 
 

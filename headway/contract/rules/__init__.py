@@ -7,7 +7,7 @@ only when every part is valid by itself.
 from collections.abc import Callable, Iterator
 
 from headway.contract.model_parts import ModelParts
-from headway.contract.rules import apart, drifting, evaluating, files, hardware, measuring, pipelined, requests, serving
+from headway.contract.rules import apart, drifting, evaluating, files, hardware, measuring, picking, pipelined, requests, serving
 from headway.problem import Problem
 
 
@@ -41,4 +41,5 @@ _RULES: tuple[Callable[[ModelParts], Iterator[Problem]], ...] = (
     drifting.watched_numbers_are_kept,
     apart.prefill_is_a_role_of_the_model,
     pipelined.nodes_divide_the_model,
+    picking.picker_reads_prompts,
 )

@@ -1,4 +1,4 @@
-"""Pools of engines as the real API server takes them: the kinds that a second renderer will write, of the version that Istio 1.31 is built with."""
+"""Pools of engines as the real API server takes them, by the definitions that Istio 1.31 is built with."""
 
 from typing import Any
 
@@ -6,32 +6,19 @@ import pytest
 from kubernetes.client.exceptions import ApiException
 from kubernetes.dynamic.exceptions import ResourceNotFoundError
 
+from components.model_service import engine_pool
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.definitions import define
+from tests.components.contracts import bodies
+from tests.components.model_service.test_engine_pool import IMAGE, PLAN, canary
 
-CRD = "apiextensions.k8s.io/v1"
-GROUP = "inference.networking.k8s.io"
+GROUP = engine_pool.GROUP
 
 
 def pool(name: str, **spec: Any) -> dict[str, Any]:
-    """Engines of one release, and the Service of their endpoint picker."""
-    whole = {
-        "selector": {"matchLabels": {"app": "chat", "release": name}},
-        "targetPorts": [{"number": 8000}],
-        "endpointPickerRef": {"name": "chat-picker", "port": {"number": 9002}},
-        **spec,
-    }
-    return {"apiVersion": f"{GROUP}/v1", "kind": "InferencePool", "metadata": {"name": name, "namespace": "default"}, "spec": whole}
-
-
-def route(**weights: int) -> dict[str, Any]:
-    backends = [{"group": GROUP, "kind": "InferencePool", "name": name, "weight": weight} for name, weight in weights.items()]
-    return {
-        "apiVersion": "gateway.networking.k8s.io/v1",
-        "kind": "HTTPRoute",
-        "metadata": {"name": "chat", "namespace": "default"},
-        "spec": {"parentRefs": [{"name": "tenants"}], "hostnames": ["chat.example.com"], "rules": [{"backendRefs": backends}]},
-    }
+    """Engines of one release, as the program writes them, and what is changed."""
+    (made,) = bodies(PLAN, "InferencePool")
+    return {**made, "metadata": {**made["metadata"], "name": name, "namespace": "default"}, "spec": {**made["spec"], **spec}}
 
 
 @pytest.fixture(scope="module")
@@ -57,14 +44,23 @@ def refusal(control_plane: ControlPlane, body: dict[str, Any]) -> str:
 def test_a_pool_names_its_engines_and_its_picker(pools: ControlPlane) -> None:
     pools.create(pool("r1"))
     kept = pools.get("InferencePool", "r1", api_version=f"{GROUP}/v1")["spec"]
-    assert kept["endpointPickerRef"]["failureMode"] == "FailClose", "what Istio does when nobody picks"
+    assert kept["endpointPickerRef"]["failureMode"] == "FailOpen", "without a picker engines answer by turns"
     assert (kept["endpointPickerRef"]["kind"], kept["appProtocol"]) == ("Service", "http")
 
 
 def test_two_releases_of_a_pool_share_a_route_by_weight(pools: ControlPlane) -> None:
-    pools.create(route(r1=95, r2=5))
+    (made,) = bodies(canary(), "HTTPRoute")
+    pools.create({**made, "metadata": {**made["metadata"], "namespace": "default"}})
     (rule,) = pools.get("HTTPRoute", "chat", api_version="gateway.networking.k8s.io/v1")["spec"]["rules"]
-    assert [(each["name"], each["weight"]) for each in rule["backendRefs"]] == [("r1", 95), ("r2", 5)]
+    assert [each["weight"] for each in rule["backendRefs"]] == [95, 5]
+
+
+def test_every_object_of_a_picker_is_taken_as_it_is_written(pools: ControlPlane) -> None:
+    made = list(engine_pool.picker("default", PLAN.model, IMAGE))
+    for each in made:
+        if each.kind not in {"DestinationRule", "PodMonitor"}:
+            assert refusal(pools, dict(each.body)) == "", each.role
+    assert len(made) == 8
 
 
 @pytest.mark.parametrize(

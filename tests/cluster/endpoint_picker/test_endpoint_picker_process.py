@@ -21,21 +21,17 @@ import pytest
 import yaml
 from kubernetes import client
 
+from components.model_service import engine_pool
 from headway.endpoint_picker.exchange import DESTINATION
 from headway.endpoint_picker.messages import HealthCheckRequest, HealthCheckResponse, ProcessingRequest, ProcessingResponse
 from headway.endpoint_picker.server import HEALTH, NOT_SERVING, SERVICE, SERVING
-from pulumi_embedded.providers.kubernetes import crds
-from sandbox.cluster.toolchain import ensure_toolchain
-from sandbox.progress import Silent
 from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually
+from tests.cluster.definitions import define
+from tests.components.model_service.test_engine_pool import IMAGE, PLAN
 from tests.loopback import Handler, served
 
-NAMESPACE, PICKER, GROUP = "assist", "chat-picker", "inference.networking.k8s.io"
+NAMESPACE, PICKER, GROUP = "assist", engine_pool.picker_name("chat"), engine_pool.GROUP
 ENGINES = ("127.0.0.2", "127.0.0.3", "127.0.0.4")
-RULES = [
-    {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]},
-    {"apiGroups": [GROUP], "resources": ["inferencepools"], "verbs": ["list"]},
-]
 
 
 class Engine(Handler):
@@ -142,23 +138,14 @@ def ready(plane: ControlPlane, name: str, ip: str, *, is_ready: bool = True) -> 
 
 @pytest.fixture(scope="module")
 def bed(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PickerProcess]:
-    plane, toolchain = control_plane, ensure_toolchain(control_plane.layout, Silent())
-    for body in crds.read(toolchain.crds("inference-extension")):
-        plane.create({key: value for key, value in body.items() if key != "status"})
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": PICKER}
-    named = {"name": PICKER, "namespace": NAMESPACE}
-    plane.create(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}},
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": named},
-        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": named, "rules": RULES},
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": named,
-            "roleRef": role,
-            "subjects": [{"kind": "ServiceAccount", **named}],
-        },
-    )
+    plane = control_plane
+    define(plane, "inference-extension", "InferencePool")
+    rights = [
+        dict(each.body)
+        for each in engine_pool.picker(NAMESPACE, PLAN.model, IMAGE)
+        if each.role.startswith(("picker-account", "picker-rights"))
+    ]
+    plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *rights)
     core: Any = client.CoreV1Api(api_client(plane.kubeconfig.read_text()))
     eventually(lambda: any(each.metadata.name == "default" for each in core.list_namespaced_service_account(NAMESPACE).items), within=60)
     token = core.create_namespaced_service_account_token(PICKER, NAMESPACE, client.AuthenticationV1TokenRequest(spec={"audiences": []}))
@@ -171,8 +158,6 @@ def bed(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -
         port = int(stack.enter_context(served(Engine, host=ENGINES[0])).rpartition(":")[2])
         for ip in ENGINES[1:]:
             stack.enter_context(served(Engine, port, ip))
-        plane.client.resources.invalidate_cache()
-        eventually(lambda: GROUP in str(plane.client.resources.search(kind="InferencePool")), within=60)
         plane.create(
             pool("r1", port),
             {**pool("other", port), "spec": {**pool("other", port)["spec"], "endpointPickerRef": {"name": "x", "port": {"number": 1}}}},

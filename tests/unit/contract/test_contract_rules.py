@@ -275,6 +275,8 @@ MODEL_RULES: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("every-model-is-proved", EMBEDDINGS, {"health/golden/1/model": "image-encoder"}, "health.golden"),
     ("replicas-in-order", APART, {"prefill/min_replicas": 3}, "prefill.max_replicas"),
     ("prefill-is-vllms", DEFECTS, {"prefill": PREFILL}, "prefill"),
+    ("picker-is-for-vllm", DEFECTS, {"routing": "endpoint_picker"}, "routing"),
+    ("picker-finds-prefixes", CHAT, {"routing": "endpoint_picker", "optimisation/prefix_caching": False}, "routing"),
     (
         "roles-on-whole-gpus",
         APART,
