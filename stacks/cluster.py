@@ -25,7 +25,7 @@ from headway.contract.arithmetic.month import BilledCluster, Estimate, cluster_m
 from headway.contract.pool import Pool
 from headway.wire import ARTIFACT_BUCKET_OUTPUT, KUBECONFIG_OUTPUT, LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 from stacks import access
-from stacks.live_cluster import control_plane_zones, live_cluster, refuse_failed, refuse_shared_otherwise
+from stacks.live_cluster import control_plane_zones, live_cluster, refuse_failed, refuse_moved, refuse_shared_otherwise
 from stacks.settings import CLUSTER, ClusterSettings
 
 
@@ -71,6 +71,7 @@ class _ClusterLayer:
         self._live = live_cluster(self._cluster, self._provider)
         stack = f"{settings.environment}-{CLUSTER}"
         refuse_failed(self._cluster, self._live.failed, self._group_names(), stack)
+        refuse_moved(settings.network.cidr, self._live.zones, stack)
         refuse_shared_otherwise(settings.pools, self._live.groups, stack)
         self._plane_zones = control_plane_zones(settings.network.zones, self._live.zones, stack)
 

@@ -12,15 +12,21 @@ bridge then answers that all is well (pulumi/pulumi-terraform-bridge, `pkg/tfbri
 Labels of a group go to the nodes that it has (EKS API reference, UpdateNodegroupConfig), and the device plugin and the MIG manager act on a
 changed one at once (NVIDIA/k8s-device-plugin, README, "Updating Per-Node Configuration With a Node Label"): it would offer GPUs that
 replicas hold a second time, under another name, and the other cannot cut them (NVIDIA/gpu-operator#2670).
+
+A network of another range is another network (hashicorp/terraform-provider-aws, `internal/service/ec2/vpc_.go`, ForceNew). Pulumi makes it
+first and remembers that the former one is to go; EKS refuses its subnets; and the next update, whatever range it names, takes away what it
+can of the one that serves (pulumi/pulumi, `pkg/resource/deploy/step_generator.go`, GenerateDeletes).
 """
 
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Network
 
 import pulumi
 import pulumi_aws as aws
 
+from components.network.plan import subnets
 from components.nodes.scaling import LiveGroup, zone_group
 from components.nodes.sharing import shared_otherwise
 from headway.contract.pool import Pool
@@ -33,11 +39,11 @@ _MADE_UP = re.compile(r"-[0-9a-f]{7}$")
 
 @dataclass(frozen=True, kw_only=True)
 class LiveCluster:
-    """Zones of the control plane, and groups by logical name; none before there is a cluster. `failed` are names of groups that never came
-    about.
+    """Ranges of the control plane's subnets by zone, and groups by logical name; none before there is a cluster. `failed` are names of groups
+    that never came about.
     """
 
-    zones: frozenset[str] = frozenset()
+    zones: Mapping[str, str] = field(default_factory=dict[str, str])
     groups: Mapping[str, LiveGroup] = field(default_factory=dict[str, LiveGroup])
     failed: Sequence[str] = ()
 
@@ -47,8 +53,8 @@ def live_cluster(cluster: str, provider: aws.Provider) -> LiveCluster:
     options = pulumi.InvokeOptions(provider=provider)
     if cluster not in aws.eks.get_clusters(opts=options).names:
         return LiveCluster()
-    subnets = aws.eks.get_cluster(name=cluster, opts=options).vpc_config.subnet_ids
-    zones = frozenset(aws.ec2.get_subnet(id=subnet, opts=options).availability_zone for subnet in sorted(subnets))
+    ids = aws.eks.get_cluster(name=cluster, opts=options).vpc_config.subnet_ids
+    zones = {found.availability_zone: found.cidr_block for found in (aws.ec2.get_subnet(id=id, opts=options) for id in sorted(ids))}
     found: dict[str, LiveGroup] = {}
     failed: list[str] = []
     for name in sorted(aws.eks.get_node_groups(cluster_name=cluster, opts=options).names):
@@ -113,11 +119,26 @@ def refuse_shared_otherwise(pools: Sequence[Pool], groups: Mapping[str, LiveGrou
         raise SettingsError(f"Pulumi.{stack}.yaml", problems)
 
 
-def control_plane_zones(zones: Sequence[str], live: frozenset[str], stack: str) -> Sequence[str]:
+def refuse_moved(cidr: IPv4Network, live: Mapping[str, str], stack: str) -> None:
+    """Raises SettingsError for a network whose range is not that in which the control plane is."""
+    if {each.zone: str(each.intra) for each in subnets(cidr, tuple(live))} != live:
+        moved = problem(
+            "network-that-stays",
+            "network",
+            "cidr",
+            value=str(cidr),
+            fact=f"the control plane is in {', '.join(sorted(live.values()))}, which a network of {cidr} does not have",
+            consequence="Another network would be made, which EKS refuses, and the next update would take the ways out of this one",
+            remedy="Write the range with which it was made; or make another environment",
+        )
+        raise SettingsError(f"Pulumi.{stack}.yaml", [moved])
+
+
+def control_plane_zones(zones: Sequence[str], live: Collection[str], stack: str) -> Sequence[str]:
     """Of the network's `zones` those whose subnets the control plane is given: all for a new one, else the ones that it has. Raises
     SettingsError where the network no longer has one of them.
     """
-    if gone := sorted(live - set(zones)):
+    if gone := sorted(set(live) - set(zones)):
         lost = problem(
             "zones-of-the-control-plane",
             "network",

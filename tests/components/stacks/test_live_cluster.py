@@ -3,10 +3,12 @@
 import json
 import runpy
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Network
 from typing import Any
 
 import pytest
 
+from components.network.plan import subnets
 from stacks.settings_error import SettingsError
 from tests.components.program import PROJECT, cloud_outputs, config_of
 from tests.components.recording import EKS_COMPONENT, Recording, record
@@ -15,10 +17,16 @@ A, B, C = (f"us-west-2{letter}" for letter in "abc")
 
 
 def planned(
-    zones: Sequence[str], made_in: Sequence[str], groups: Mapping[str, str] | None = None, *, nodes: int = 0, shared: str = "exclusive"
+    zones: Sequence[str],
+    made_in: Sequence[str],
+    groups: Mapping[str, str] | None = None,
+    *,
+    nodes: int = 0,
+    shared: str = "exclusive",
+    cidr: str = "10.40.0.0/16",
 ) -> Recording:
     """`dev-cluster` with a network over `zones`; its control plane, where there is one, was made in `made_in`; `groups` by status, each with
-    `nodes` whose GPUs are `shared` so.
+    `nodes` whose GPUs are `shared` so. `cidr` is the network's now; the control plane was made in that of the file.
     """
 
     def answer(token: str, args: dict[str, Any]) -> Mapping[str, Any]:
@@ -28,7 +36,9 @@ def planned(
             case "aws:eks/getCluster:getCluster":
                 return {"vpcConfig": {"subnetIds": [f"subnet-{zone}" for zone in made_in]}}
             case "aws:ec2/getSubnet:getSubnet":
-                return {"availabilityZone": args["id"].removeprefix("subnet-")}
+                zone = args["id"].removeprefix("subnet-")
+                (plan,) = subnets(IPv4Network("10.40.0.0/16"), (zone,))
+                return {"availabilityZone": zone, "cidrBlock": str(plan.intra)}
             case "aws:eks/getNodeGroups:getNodeGroups":
                 return {"names": sorted(groups or {})}
             case "aws:eks/getNodeGroup:getNodeGroup":
@@ -43,7 +53,7 @@ def planned(
                 raise AssertionError(f"{token} is looked up while planning")
 
     config = config_of("dev-cluster")
-    config["headway:network"] = json.dumps({**json.loads(config["headway:network"]), "zones": list(zones)})
+    config["headway:network"] = json.dumps({**json.loads(config["headway:network"]), "zones": list(zones), "cidr": cidr})
     return record(
         lambda: runpy.run_path(str(PROJECT / "__main__.py"), run_name="__main__"),
         stack="dev-cluster",
@@ -81,6 +91,15 @@ def test_a_zone_of_the_control_plane_is_not_taken_from_the_network() -> None:
         planned([A, B], [A, B, C])
     (told,) = refused.value.problems
     assert told.rule == "zones-of-the-control-plane" and C in told.fact
+
+
+@pytest.mark.parametrize("cidr", ["10.41.0.0/16", "10.40.0.0/17"])
+def test_a_network_that_has_a_cluster_keeps_its_range(cidr: str) -> None:
+    with pytest.raises(SettingsError) as refused:
+        planned([A, B], [A, B], cidr=cidr)
+    (told,) = refused.value.problems
+    assert (told.rule, told.dotted) == ("network-that-stays", "network.cidr")
+    assert planned([A, B], [], cidr=cidr).of_type("aws:ec2/vpc:Vpc"), "before there is a cluster it is anybody's choice"
 
 
 def test_a_group_whose_creation_failed_is_not_taken_for_made() -> None:
