@@ -137,7 +137,7 @@ def _started(body: Mapping[str, Any]) -> str:
         if body["speed"] == 1
         else f" Its minutes pass {body['speed']:g} times as fast as its contract says, so its figures are those of a sandbox."
     )
-    why = f" {sentence(body['reason'])}" if body["reason"] else ""
+    why = f" Reason: {body['reason'].strip().rstrip('.')}." if body["reason"] else ""
     despite = f" A person overruled its evaluation: {sentence(body['overruled'])}" if body.get("overruled") else ""
     users = f" Experiment {body['split']['experiment']} divides users by their {body['split']['user_claim']}." if body.get("split") else ""
     return f"Release {body['release']} begins. It is compared with release {body['stable']}; its strategy is {body['strategy']}.{users}{why}{despite}{speed}"
@@ -159,6 +159,7 @@ def _probed(body: Mapping[str, Any]) -> str:
 def _observed(body: Mapping[str, Any]) -> str:
     decision = body["decision"]
     at = "" if decision["phase"] == "rolled back" else f" {at_which(decision['where'])}"
+    at = f", now{at}" if at and decision["verdict"] == "PASS" else at  # where a decision stands is where it leads to
     divided = _OF_USERS.get(str(decision["reason"])) if body.get("divided") else None
     better = " It answers better, so it may be as slow as its contract's trade says." if decision.get("better") else ""
     return f"{decision['verdict'].replace('_', ' ')}{at}. {divided or first_sentence(decision['sentence'])}{better}"

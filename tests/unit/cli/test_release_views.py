@@ -117,6 +117,19 @@ def test_what_happened_last_is_seen_on_any_terminal(ended: tuple[Scene, RolloutS
     assert latency.count(" of ") >= 1
 
 
+def test_a_pass_names_the_step_that_it_leads_to(ended: tuple[Scene, RolloutState]) -> None:
+    tick = next(event for event in ended[0].ledger().read() if event.kind == EventKind.OBSERVED)
+    decision = {**tick.body["decision"], "verdict": "PASS", "phase": "releasing", "where": "10%"}
+    assert str(messages.said(replace(tick, body={**tick.body, "decision": decision}))).startswith("PASS, now at 10%. ")
+    on_copies = {**decision, "verdict": "CONTINUE", "where": "mirror 100%"}
+    assert str(messages.said(replace(tick, body={**tick.body, "decision": on_copies}))).startswith("CONTINUE on copies of 100%. ")
+
+
+def test_the_beginning_says_that_the_reason_is_one(ended: tuple[Scene, RolloutState]) -> None:
+    begins = next(event for event in ended[0].ledger().read() if event.kind == EventKind.STARTED)
+    assert " its strategy is canary. Reason: faster." in str(messages.said(replace(begins, body={**begins.body, "reason": "faster"})))
+
+
 def test_ticks_that_say_the_same_are_one_line_that_counts_them(ended: tuple[Scene, RolloutState]) -> None:
     events = ended[0].ledger().read()
     said = lines(events)
