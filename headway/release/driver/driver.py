@@ -33,6 +33,8 @@ PAUSES = (5.0, 15.0, 30.0)
 BUSY_SECONDS = 900.0
 """How long an update of somebody else is waited for."""
 HISTORY_SECONDS = 900.0
+HISTORY_READINGS = 5
+"""So often is the past asked for, before the release ends because nothing tells it."""
 DRAIN_SECONDS = 60.0
 """How long the last request to a version that was taken back is looked for: four scrapes in production, of which two
 new ones tell."""
@@ -101,7 +103,7 @@ class ReleaseDriver:
                 findings = self._world.check(rollout)
                 self._leased_run.write(EventKind.CHECKED, {"sound": not findings, "findings": list(findings)})
             case actions.LearnHistory():
-                self._leased_run.write(EventKind.LEARNED, {"raw": dict(self._world.history(rollout, HISTORY_SECONDS))})
+                self._learn(rollout)
             case actions.IntendSplit(split):
                 self._watched(rollout, split)  # from the intention on, any update of the stack carries it out
                 self._leased_run.write(EventKind.INTENDED, {"division": split.document()})
@@ -126,6 +128,21 @@ class ReleaseDriver:
                     self._leased_run.unwatch(rollout)
                 body = {"outcome": outcome.value, "reason": reason, "reconciled": not rollout.unreconciled, "ticks": rollout.ticks}
                 self._leased_run.write(EventKind.ENDED, body)
+
+    def _learn(self, rollout: RolloutState) -> None:
+        """Keep what the stable version did before. What tells nothing of it is not kept, for no gate could begin with it: metrics that are
+        slow are asked again, and those that stay so end the release like an unsound check, before anything is deployed."""
+        reason = ""
+        for _ in range(HISTORY_READINGS):
+            raw = dict(self._world.history(rollout, HISTORY_SECONDS))
+            if raw["edges"]:
+                self._leased_run.write(EventKind.LEARNED, {"raw": raw})
+                return
+            reason = raw["reason"] or "no series"
+            if self._leased_run.pause(SLICE_SECONDS):
+                return
+        finding = f"what the stable version did before could not be read ({reason})"
+        self._leased_run.write(EventKind.CHECKED, {"sound": False, "findings": [finding]})
 
     def _apply(self, rollout: RolloutState, split: TrafficSplit) -> None:
         began, refresh = self._world.now(), rollout.drifts > 0 or rollout.failing is not None

@@ -126,6 +126,8 @@ class RolloutJudge:
         body = event.body
         if event.kind == EventKind.LEARNED:
             raw = body["raw"]
+            if not raw.get("edges"):  # nothing was read, and an earlier Headway kept that
+                return None
             made: Gate = self._made_by.Gate(
                 self._policy, self._reading.edges(raw), self._reading.classes(raw), tick_seconds=self._tick_seconds
             )

@@ -255,7 +255,7 @@ def _told(rollout: RolloutState, event: Event) -> RolloutState:
         case EventKind.CHECKED:
             return replace(rollout, checked=True) if body["sound"] else failing("evidence", "; ".join(body["findings"]))
         case EventKind.LEARNED:
-            return replace(rollout, learned=body["raw"])
+            return replace(rollout, learned=body["raw"]) if body["raw"].get("edges") else rollout  # else it was not read, and is asked anew
         case EventKind.INTENDED:
             split = TrafficSplit.read(body["division"])
             grew = grows(rollout.split, split)

@@ -698,6 +698,37 @@ def test_replicas_that_cannot_be_asked_are_asked_again_until_their_time_is_over(
     assert ended.failing is not None and "could not be asked for 900 s: exec: no end" in ended.failing.reason
 
 
+NOT_READ = {"arms": {}, "edges": {}, "reason": "the answer was not complete within 5 s"}
+"""What the metrics say of the past where one query was too slow."""
+
+
+def test_a_past_that_is_not_read_at_first_is_asked_for_again(quick: Callable[[], Scene], monkeypatch: pytest.MonkeyPatch) -> None:
+    scene = quick()
+    readings, read = [NOT_READ, NOT_READ], scene.world.history
+    monkeypatch.setattr(scene.world, "history", lambda *of: readings.pop() if readings else read(*of))
+    assert scene.run().outcome is ReleaseOutcome.ROLLED_BACK
+    assert scene.kinds().count(EventKind.LEARNED) == 1
+
+
+def test_a_past_that_cannot_be_read_ends_a_release_before_it_begins(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scene.world, "history", lambda *_: NOT_READ)
+    ended = scene.run()
+    assert ended.failing is not None and "(the answer was not complete within 5 s)" in ended.failing.reason
+    assert ended.outcome is ReleaseOutcome.REFUSED and EventKind.LEARNED not in scene.kinds()
+    assert scene.world.done == []
+
+
+def test_a_ledger_in_which_an_unread_past_was_kept_goes_on(quick: Callable[[], Scene]) -> None:
+    scene = quick()
+    scene.begin()
+    ledger = scene.ledger()
+    ledger.read()
+    ledger.append(EventKind.CHECKED, {"sound": True, "findings": []})
+    ledger.append(EventKind.LEARNED, {"raw": NOT_READ})
+    assert scene.driver().run().outcome is ReleaseOutcome.ROLLED_BACK
+    assert scene.kinds().count(EventKind.LEARNED) == 2
+
+
 def test_a_release_without_evidence_is_refused_before_anything_is_deployed(scene: Scene) -> None:
     scene.world.findings = ("no series istio_requests_total for defects",)
     assert scene.run().outcome is ReleaseOutcome.REFUSED

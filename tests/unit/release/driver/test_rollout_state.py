@@ -96,7 +96,7 @@ def test_a_release_that_has_begun_is_what_its_event_says() -> None:
     ("told", "changes"),
     [
         (("checked", {"sound": True}), {"checked": True}),
-        (("learned", {"raw": {"a": 1}}), {"learned": {"a": 1}}),
+        (("learned", {"raw": {"edges": {"a": [1]}}}), {"learned": {"edges": {"a": [1]}}}),
         (intended(divided(0)), {"split": divided(0), "split_number": 3, "settled": False, "awaited": False}),
         (
             intended(divided(0, copies=50)),
