@@ -48,7 +48,7 @@ FAULTS = {
         ),
         Fault(
             name="quota",
-            breaks="the tenant's quota has no room for the replica that is wanted",
+            breaks="the tenant's quota has no room for another replica",
             alert="ReplicasMissing",
             truth="Somebody had lowered the tenant's quota of pods to what ran, and the second replica that was asked for was refused.",
             shown_by=(_STATUS,),
@@ -106,7 +106,7 @@ FAULTS = {
         ),
         Fault(
             name="leak",
-            breaks="the model keeps memory of every request until the kernel kills it",
+            breaks="the model keeps memory of each request until it is killed",
             alert="ModelServerOutOfMemory",
             truth="Each request kept four megabytes, and the kernel killed the server at its memory limit.",
             shown_by=(_STATUS, _LOGS),
@@ -120,7 +120,7 @@ FAULTS = {
         ),
         Fault(
             name="hang",
-            breaks="the model answers nothing, and its server says that it is ready",
+            breaks="the model answers nothing; its server says it is ready",
             alert="RequestsUnanswered",
             truth="The model's process lived and answered nothing, so the liveness probe had the server restarted again and again.",
             shown_by=(_STATUS, _LOGS),

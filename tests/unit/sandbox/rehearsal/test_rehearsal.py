@@ -517,6 +517,7 @@ def test_help_lists_every_fault_with_what_it_breaks() -> None:
     said = CliRunner().invoke(app, ["rehearse", "-h"]).output
     assert [name for name in (*FAULTS, "surprise", "undo") if f"  {name} " not in said] == []
     assert "one answer in five fails" in said.lower()
+    assert "...\n" not in said.partition("Commands:")[2], "no line of a fault is cut"
 
 
 def test_any_other_environment_than_the_sandbox_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
