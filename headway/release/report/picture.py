@@ -100,13 +100,19 @@ def _about(reported: ReportedRelease) -> str:
 
 
 def _wrapped(text: str, size: int, width: float) -> list[str]:
+    def fits(line: str) -> bool:
+        return _font(size).getlength(line) <= width * _TWICE
+
     lines = [""]
     for word in letters(text).split():
         longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and _font(size).getlength(longer) > width * _TWICE:
-            lines.append(word)
-        else:
+        if not lines[-1] or fits(longer):
             lines[-1] = longer
+        else:
+            lines.append(word)
+        while not fits(lines[-1]):  # a path is one word
+            end = next((n for n in range(len(lines[-1]) - 1, 1, -1) if fits(lines[-1][:n])), 1)
+            lines[-1:] = [lines[-1][:end], lines[-1][end:]]
     return lines
 
 

@@ -1,6 +1,7 @@
 """A release as a picture for chat: what it shows, seen by its pixels."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,15 @@ def test_nothing_is_drawn_beyond_the_margins(rolled_back: tuple[Scene, RolloutSt
     assert image.width == picture.WIDTH
     margin = image.crop((picture.WIDTH - 40, 0, picture.WIDTH, image.height))
     assert margin.getcolors() == [(margin.width * margin.height, (255, 255, 255))]
+
+
+def test_a_word_that_is_longer_than_a_line_is_drawn_within_the_margins(rolled_back: tuple[Scene, RolloutState]) -> None:
+    scene, rollout = rolled_back
+    said = replace(rollout, ended={**(rollout.ended or {}), "reason": f"it answered 500: {'/a/long/path' * 30}"})
+    image = drawn((scene, said))
+    margin = image.crop((picture.WIDTH - 40, 0, picture.WIDTH, image.height))
+    assert margin.getcolors() == [(margin.width * margin.height, (255, 255, 255))]
+    assert image.height > drawn(rolled_back).height + 3 * 34
 
 
 def test_the_same_release_gives_the_same_picture(rolled_back: tuple[Scene, RolloutState]) -> None:
