@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pulumi
-import pulumi_aws as aws
 
 from components.access.boundaries import people_boundary, workloads_boundary
 from components.access.component import Access, AccessArgs, Entrants
@@ -24,6 +23,7 @@ from headway.contract.reading.loader import load_tenant
 from headway.contract.tenant import People
 from headway.problem import Problem
 from stacks.access_settings import AccessSettings
+from stacks.providers import aws_provider
 from stacks.sections import AccountSettings
 from stacks.settings import ACCESS, FOLDER, AccessLayerSettings
 from stacks.settings_error import SettingsError
@@ -34,12 +34,7 @@ CONTRACTS = Path(__file__).parents[1] / "tenants"
 def build(settings: AccessLayerSettings) -> None:
     """Register the layer."""
     account = settings.account
-    provider = aws.Provider(
-        "aws",
-        region=account.region,
-        allowed_account_ids=[account.id],
-        default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, ACCESS)),
-    )
+    provider = aws_provider(account, tags(settings.environment, ACCESS))
     found = duties(settings.environment, account, settings.access, settings.workload_identity, disposable=settings.storage.disposable)
     access = settings.access
     args = AccessArgs(entrants=found, issuer=access.issuer, known=access.issuer_known, audience=access.audience)

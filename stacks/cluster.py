@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import pulumi
-import pulumi_aws as aws
 
 from components.cluster.addons import BEFORE_NODES, ON_NODES, Addons, AddonsArgs
 from components.cluster.control_plane import ControlPlane, ControlPlaneArgs
@@ -26,6 +25,7 @@ from headway.contract.pool import Pool
 from headway.wire import ARTIFACT_BUCKET_OUTPUT, KUBECONFIG_OUTPUT, LEDGER_BUCKET_OUTPUT, TELEMETRY_BUCKET_OUTPUT
 from stacks import access
 from stacks.live_cluster import control_plane_zones, live_cluster, refuse_failed, refuse_moved, refuse_shared_otherwise
+from stacks.providers import aws_provider
 from stacks.settings import CLUSTER, ClusterSettings
 
 
@@ -61,12 +61,7 @@ class _ClusterLayer:
         self._boundary = access.boundary(settings.environment, self._account, settings.access)
         self._administrators, self._groups = _members(settings)
         self._tags = tags(settings.environment, CLUSTER)
-        self._provider = aws.Provider(
-            "aws",
-            region=self._account.region,
-            allowed_account_ids=[self._account.id],
-            default_tags=aws.ProviderDefaultTagsArgs(tags=self._tags),
-        )
+        self._provider = aws_provider(self._account, self._tags)
         self._options = pulumi.ResourceOptions(provider=self._provider)
         self._live = live_cluster(self._cluster, self._provider)
         stack = f"{settings.environment}-{CLUSTER}"

@@ -8,10 +8,9 @@ changes here.
 
 import json
 import sys
-from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.addons import (
     cert_manager,
@@ -33,18 +32,18 @@ from components.versions import PAUSE_IMAGE, SUPPORT
 from headway.contract.arithmetic.month import Estimate, Item, platform_month
 from headway.contract.arithmetic.system_pool import SystemRoom, Workload, system_room
 from headway.contract.explanation import Line
-from headway.contract.pool import Pool, SystemPool
 from headway.problem import Problem
-from stacks.sections import GatewaySettings, ObservabilitySettings
+
+if TYPE_CHECKING:
+    from stacks.settings import PlatformSettings
 
 ANY_IMAGE = PAUSE_IMAGE
 """The loops are counted whether an image of them is named yet or not: they are one setting away."""
 
 
-def workloads(
-    system: SystemPool, pools: Sequence[Pool], gateway: GatewaySettings, observability: ObservabilitySettings
-) -> tuple[Workload, ...]:
+def workloads(settings: "PlatformSettings") -> tuple[Workload, ...]:
     """Everything that runs on the system pool, and on every node."""
+    pools, gateway, observability = settings.pools, settings.gateway, settings.observability
     stored: dict[str, Any] = {"bucket": "any", "region": "any"}
     storage = int(observability.metrics_storage)
     proxies = istio.gateway_values(
@@ -76,19 +75,17 @@ def workloads(
         *release_guard.manifests(ANY_IMAGE),
     )
     charts = [each for chart, values in releases for each in requested_by(chart, values)]
-    return (*footprint.eks_addons(system, pools), *charts, *footprint.own_workloads(own))
+    return (*footprint.eks_addons(settings.system_pool, pools), *charts, *footprint.own_workloads(own))
 
 
-def room(system: SystemPool, pools: Sequence[Pool], gateway: GatewaySettings, observability: ObservabilitySettings) -> SystemRoom:
+def room(settings: "PlatformSettings") -> SystemRoom:
     """The sums, and what does not fit."""
-    return system_room(workloads(system, pools, gateway, observability), system)
+    return system_room(workloads(settings), settings.system_pool)
 
 
-def month(
-    system: SystemPool, pools: Sequence[Pool], gateway: GatewaySettings, observability: ObservabilitySettings, zones: int
-) -> Estimate:
-    """What the platform layer costs beside the nodes that it runs on. `zones` are those of the network."""
-    return platform_month(workloads(system, pools, gateway, observability), zones=zones, public=gateway.public)
+def month(settings: "PlatformSettings") -> Estimate:
+    """What the platform layer costs beside the nodes that it runs on."""
+    return platform_month(workloads(settings), zones=len(settings.network.zones), public=settings.gateway.public)
 
 
 def _main(environment: str, folder: Path, today: date) -> None:
@@ -102,9 +99,8 @@ def _main(environment: str, folder: Path, today: date) -> None:
     try:
         found = load(f"{environment}-{PLATFORM}", {key: json.dumps(value) for key, value in given.items()}, folder)
         if isinstance(found, PlatformSettings):
-            sections = (found.system_pool, found.pools, found.gateway, found.observability)
-            lines += room(*sections).lines
-            items += month(*sections, len(found.network.zones)).items
+            lines += room(found).lines
+            items += month(found).items
             problems += (*unnamed(found), *ending(SUPPORT, today))
     except SettingsError as error:
         problems += error.problems
@@ -119,14 +115,8 @@ def _main(environment: str, folder: Path, today: date) -> None:
                 ],
                 "problems": [
                     {
-                        "rule": each.rule,
-                        "level": each.level,
-                        "subject": each.subject,
+                        **each.record("rule", "level", "subject", "path", "value"),
                         "path": list(each.path),
-                        "value": each.value,
-                        "fact": each.fact,
-                        "consequence": each.consequence,
-                        "remedy": each.remedy,
                         "file": f"Pulumi.{environment}-{CLUSTER if each.path[:1] == (shared,) else PLATFORM}.yaml",
                     }
                     for each in problems

@@ -2,13 +2,11 @@
 read.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 import pulumi
-import pulumi_aws as aws
 import pulumi_kubernetes as kubernetes
 
 from components import versions
@@ -32,7 +30,7 @@ from components.identity import WorkloadIdentity, WorkloadIdentityArgs
 from components.labels import tags
 from components.manifests import Manifest
 from components.mirror import listing
-from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_arn, cluster_name
+from components.naming import batch_queue_name, bucket_arn, bucket_name, cluster_name
 from components.network.plan import subnet_name, subnets
 from components.observability import manifests as observability
 from components.permissions import Statement
@@ -75,6 +73,7 @@ from headway.wire import (
 )
 from stacks import footprint
 from stacks.loops_image import unnamed
+from stacks.providers import aws_provider, kubernetes_provider
 from stacks.sections import AcmeAuthority, OwnAuthority
 from stacks.settings import CLUSTER, FOLDER, PLATFORM, SANDBOX, PlatformSettings
 from stacks.settings_error import SettingsError
@@ -115,25 +114,11 @@ class _PlatformLayer:
         self._stands: list[pulumi.Resource] = []
         self._refusals: dict[pulumi.Resource, PlatformObjects] = {}
         self._cluster = cluster_name(settings.environment)
-        provider = aws.Provider(
-            "aws",
-            region=account.region,
-            allowed_account_ids=[account.id],
-            default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, PLATFORM)),
-        )
+        provider = aws_provider(account, tags(settings.environment, PLATFORM))
         self._aws = pulumi.ResourceOptions(provider=provider)
         self._upstream = Upstream(settings.environment, CLUSTER, provider)
         self._identity = cluster_identity(settings, self._upstream)
-        self._kubernetes = pulumi.ResourceOptions(
-            provider=kubernetes.Provider(
-                "kubernetes",
-                kubeconfig=self._upstream.require(KUBECONFIG_OUTPUT).apply(json.dumps),
-                # Without it a kubeconfig that is not known yet would plan to replace every object.
-                cluster_identifier=cluster_arn(settings.environment, account.id, account.region),
-                enable_server_side_apply=True,
-                delete_unreachable=False,
-            )
-        )
+        self._kubernetes = pulumi.ResourceOptions(provider=kubernetes_provider(settings.environment, account, self._upstream))
 
     def ground(self) -> None:
         """Namespaces, priorities, volumes, admission: what everything else stands on."""
@@ -389,8 +374,7 @@ class _PlatformLayer:
 
     def export(self) -> None:
         settings = self._settings
-        month = footprint.month(settings.system_pool, settings.pools, settings.gateway, settings.observability, len(settings.network.zones))
-        pulumi.export("cost_a_month", month.said)
+        pulumi.export("cost_a_month", footprint.month(settings).said)
         pulumi.export("gateway", f"{GATEWAY_NAMESPACE}/{mesh.GATEWAY}")
         pulumi.export("gateway_address", pulumi.Output.from_input(self._service.status).apply(gateway_service.address))
         pulumi.export("gateway_hosts", list(self._settings.gateway.hosts))

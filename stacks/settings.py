@@ -151,7 +151,7 @@ class PlatformSettings(Part):
 
     def violations(self) -> Iterator[Problem]:
         yield from endpoint_problems(self.network, self.workload_identity)
-        for found in footprint.room(self.system_pool, self.pools, self.gateway, self.observability).problems:
+        for found in footprint.room(self).problems:
             yield replace(found, path=("system_pool", *found.path))
         yield from authority_problems(self.gateway, self.network)
         yield from registry_problems(self.registry, self.network, self.loops, self.account.region)

@@ -5,22 +5,19 @@ resource: so a plan needs no deployed cluster, and an update in the middle of a 
 depend on the tenant and never on each other, or a tenant of 25 services would be updated one by one.
 """
 
-import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pulumi
-import pulumi_aws as aws
-import pulumi_kubernetes as kubernetes
 
 from components.identity import Binding
 from components.labels import tags
 from components.model_service.component import ModelService, ModelServiceArgs
 from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
-from components.naming import bucket_name, cluster_arn
+from components.naming import bucket_name
 from components.network.plan import subnets
 from components.tenant.component import TenantNamespace, TenantNamespaceArgs
 from components.tenant.manifests import TenantPlan
@@ -38,8 +35,9 @@ from headway.ledger.store import LedgerStore
 from headway.ledger.witness import LedgerWitness
 from headway.ledger.witness_place import FolderWitness
 from headway.problem import Problem, ProblemLevel
-from headway.wire import KUBECONFIG_OUTPUT, WITNESS_VARIABLE
+from headway.wire import WITNESS_VARIABLE
 from stacks.live import LiveModel, live
+from stacks.providers import aws_provider, kubernetes_provider
 from stacks.sections import Nat
 from stacks.settings import FOLDER as STACK_FILES
 from stacks.settings import PLATFORM, SANDBOX, TenantSettings
@@ -70,7 +68,7 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
             )
         if serving.unwitnessed:
             pulumi.warn(serving.unwitnessed.brief)
-    provider = _aws(settings)
+    provider = aws_provider(settings.account, tags(settings.environment, "tenant", tenant=settings.tenant))
     upstream = Upstream(settings.environment, PLATFORM, provider)
     plan = TenantPlan(tenant=contracts.tenant, models=contracts.models, pools=settings.pools, surroundings=_surroundings(settings))
     tenant = TenantNamespace(
@@ -80,7 +78,7 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
             cluster=cluster_identity(settings, upstream),
             data_key_arn=upstream.require("data_key_arn"),
         ),
-        pulumi.ResourceOptions(providers=[provider, _kubernetes(settings, upstream)]),
+        pulumi.ResourceOptions(providers=[provider, kubernetes_provider(settings.environment, settings.account, upstream)]),
     )
     inside = pulumi.ResourceOptions(parent=tenant)
     services = {
@@ -154,28 +152,6 @@ def _sts(settings: TenantSettings) -> tuple[str, ...]:
     """Its endpoint has an address in each private subnet (`components/network/network.py`), and AWS chooses which."""
     network = settings.network
     return tuple(str(zone.private) for zone in subnets(network.cidr, network.zones)) if "sts" in network.endpoints else ()
-
-
-def _aws(settings: TenantSettings) -> aws.Provider:
-    return aws.Provider(
-        "aws",
-        region=settings.account.region,
-        allowed_account_ids=[settings.account.id],
-        default_tags=aws.ProviderDefaultTagsArgs(tags=tags(settings.environment, "tenant", tenant=settings.tenant)),
-    )
-
-
-def _kubernetes(settings: TenantSettings, upstream: Upstream) -> kubernetes.Provider:
-    """The cluster, with a token that AWS CLI signs with the identity that deploys: the tenant's own, not the cluster's."""
-    return kubernetes.Provider(
-        "kubernetes",
-        kubeconfig=upstream.require(KUBECONFIG_OUTPUT).apply(json.dumps),
-        # Another kubeconfig, or one that is not known yet, would plan to replace every object (pulumi-kubernetes,
-        # provider/pkg/provider/provider.go, DiffConfig).
-        cluster_identifier=cluster_arn(settings.environment, settings.account.id, settings.account.region),
-        enable_server_side_apply=True,
-        delete_unreachable=False,
-    )
 
 
 def _ledger(settings: TenantSettings) -> tuple[LedgerStore | None, LedgerWitness | None]:

@@ -37,7 +37,7 @@ def settings(environment: str) -> PlatformSettings:
 
 def summed(environment: str) -> tuple[Workload, ...]:
     found = settings(environment)
-    return sums.workloads(found.system_pool, found.pools, found.gateway, found.observability)
+    return sums.workloads(found)
 
 
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
@@ -54,7 +54,7 @@ def test_the_sums_count_what_the_program_registers(environment: str) -> None:
 @pytest.mark.parametrize("environment", ENVIRONMENTS)
 def test_every_environment_has_room_for_all_of_it(environment: str) -> None:
     found = settings(environment)
-    assert sums.room(found.system_pool, found.pools, found.gateway, found.observability).problems == ()
+    assert sums.room(found).problems == ()
 
 
 def test_every_eks_addon_is_counted() -> None:
@@ -118,7 +118,7 @@ def test_the_policy_asks_for_what_the_sums_say(environment: str) -> None:
     configured: dict[str, Any] = json.loads((PROJECT / "policies/config" / f"{environment}.json").read_text())
     asked = {**rule.defaults, **configured.get(rule.id, {})}
     found = settings(environment)
-    room = sums.room(found.system_pool, found.pools, found.gateway, found.observability)
+    room = sums.room(found)
     node_cpu, node_memory = daemons(summed(environment))
     needed = {
         "fewestMebibytes": room.memory_least // 2**20,
