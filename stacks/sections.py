@@ -49,14 +49,11 @@ Repository = Annotated[str, Field(pattern=r"^[a-z0-9]+([._-][a-z0-9]+)*(/[a-z0-9
 def _roomy(cidr: IPv4Network) -> IPv4Network:
     if not WIDEST_PREFIX <= cidr.prefixlen <= NARROWEST_PREFIX or not any(cidr.subnet_of(each) for each in PRIVATE):
         refuse(
-            Problem(
-                rule="network-range",
-                path=(),
-                value=str(cidr),
-                fact=f"{cidr} is not a private range between /{WIDEST_PREFIX} and /{NARROWEST_PREFIX}",
-                consequence="The subnets of six zones would not fit, or would hide public addresses from the nodes",
-                remedy="Take a /16 of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that no connected network uses",
-            )
+            "network-range",
+            str(cidr),
+            fact=f"{cidr} is not a private range between /{WIDEST_PREFIX} and /{NARROWEST_PREFIX}",
+            consequence="The subnets of six zones would not fit, or would hide public addresses from the nodes",
+            remedy="Take a /16 of 10.0.0.0/8, 172.16.0.0/12 or 192.168.0.0/16 that no connected network uses",
         )
     return cidr
 
@@ -65,14 +62,11 @@ def _once(zones: tuple[str, ...]) -> tuple[str, ...]:
     twice = sorted({zone for zone in zones if zones.count(zone) > 1})
     if twice:
         refuse(
-            Problem(
-                rule="zone-once",
-                path=(),
-                value=twice[0],
-                fact=f"{', '.join(twice)} stands more than once among the zones",
-                consequence="Two subnets would claim the same addresses",
-                remedy="Name each zone once",
-            )
+            "zone-once",
+            twice[0],
+            fact=f"{', '.join(twice)} stands more than once among the zones",
+            consequence="Two subnets would claim the same addresses",
+            remedy="Name each zone once",
         )
     return zones
 
@@ -81,14 +75,11 @@ def _known_endpoints(services: tuple[str, ...]) -> tuple[str, ...]:
     unknown = sorted(set(services) - set(ACTIONS))
     if unknown:
         refuse(
-            Problem(
-                rule="endpoint-known",
-                path=(),
-                value=unknown,
-                fact=f"no endpoint policy is written for {', '.join(unknown)}",
-                consequence="Anyone's credentials would pass through that endpoint",
-                remedy=f"Use {', '.join(sorted(ACTIONS))}, or write its policy in components/network/endpoints.py",
-            )
+            "endpoint-known",
+            unknown,
+            fact=f"no endpoint policy is written for {', '.join(unknown)}",
+            consequence="Anyone's credentials would pass through that endpoint",
+            remedy=f"Use {', '.join(sorted(ACTIONS))}, or write its policy in components/network/endpoints.py",
         )
     return services
 
@@ -96,14 +87,11 @@ def _known_endpoints(services: tuple[str, ...]) -> tuple[str, ...]:
 def _not_for_everyone(cidr: IPv4Network) -> IPv4Network:
     if cidr.prefixlen < WIDEST_PUBLIC_PREFIX:
         refuse(
-            Problem(
-                rule="endpoint-not-for-everyone",
-                path=(),
-                value=str(cidr),
-                fact=f"{cidr} opens the API server to {cidr.num_addresses:,} addresses",
-                consequence="Anyone there may try credentials and unpatched flaws against it",
-                remedy="Name the ranges of your offices and runners, or none and run from inside the VPC",
-            )
+            "endpoint-not-for-everyone",
+            str(cidr),
+            fact=f"{cidr} opens the API server to {cidr.num_addresses:,} addresses",
+            consequence="Anyone there may try credentials and unpatched flaws against it",
+            remedy="Name the ranges of your offices and runners, or none and run from inside the VPC",
         )
     return cidr
 
@@ -112,14 +100,11 @@ def _of_the_internet(cidr: IPv4Network) -> IPv4Network:
     """EKS user guide, "Configure network access to cluster API server endpoint": "The block cannot include reserved addresses"."""
     if any(cidr.overlaps(private) for private in PRIVATE):
         refuse(
-            Problem(
-                rule="public-endpoint-for-public-addresses",
-                path=(),
-                value=str(cidr),
-                fact=f"{cidr} is a private range, from which nobody reaches the public endpoint",
-                consequence="EKS refuses the cluster, after its network is made",
-                remedy="Name it under private_cidrs, and here the addresses that your network shows to the internet",
-            )
+            "public-endpoint-for-public-addresses",
+            str(cidr),
+            fact=f"{cidr} is a private range, from which nobody reaches the public endpoint",
+            consequence="EKS refuses the cluster, after its network is made",
+            remedy="Name it under private_cidrs, and here the addresses that your network shows to the internet",
         )
     return cidr
 

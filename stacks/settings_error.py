@@ -34,9 +34,10 @@ class SettingsError(pulumi.RunError):
         self.problems = tuple(problems)
 
 
-def refuse(problem: Problem) -> NoReturn:
+def refuse(rule: str, value: Any, *, fact: str, consequence: str, remedy: str) -> NoReturn:
     """Refuse one field from its own validator, so that it is reported beside every other field's problem."""
-    raise PydanticCustomError("violations", "{text}", {"text": problem.fact, "found": (problem,)})
+    found = Problem(rule=rule, value=value, fact=fact, consequence=consequence, remedy=remedy)
+    raise PydanticCustomError("violations", "{text}", {"text": fact, "found": (found,)})
 
 
 def problems_in(error: ValidationError, hidden: frozenset[str] = frozenset()) -> tuple[Problem, ...]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headway.capacity.described import Described, cluster_name
 from headway.contract.pool_parts import CapacityBlock, Reservation
-from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
+from headway.doctor.check import DoctorResult, Unanswered, judged, unknown, wrong
 from headway.doctor.endpoints import EndpointFacts, judge_endpoints
 from headway.doctor.quotas import ServiceQuota, judge_quotas
 from headway.doctor.zones import judge_zones
@@ -112,19 +112,15 @@ def _identity(layer: Described, caller: Caller | Unanswered) -> DoctorResult:
         return unknown("identity", caller)
     if caller.account == layer.account_id:
         return judged("identity", f"The credentials are of account {caller.account}, as {caller.principal}.")
-    return judged(
-        "identity",
-        "",
-        [
-            Problem(
-                rule="identity",
-                path=("account", "id"),
-                value=layer.account_id,
-                fact=f"The credentials are of account {caller.account}, and the environment is in account {layer.account_id}",
-                consequence="The AWS provider refuses every resource",
-                remedy="Choose credentials of the account (AWS_PROFILE), or correct headway:account in the stack file",
-            )
-        ],
+    return wrong(
+        Problem(
+            rule="identity",
+            path=("account", "id"),
+            value=layer.account_id,
+            fact=f"The credentials are of account {caller.account}, and the environment is in account {layer.account_id}",
+            consequence="The AWS provider refuses every resource",
+            remedy="Choose credentials of the account (AWS_PROFILE), or correct headway:account in the stack file",
+        )
     )
 
 
@@ -136,37 +132,29 @@ def _administrator(layer: Described, caller: Caller | Unanswered, generated: Map
     names, members = _principal_names(layer.administrators), _principal_names(arn for arns in layer.groups.values() for arn in arns)
     if layer.creator_is_administrator and caller.principal in names | members:
         # pulumi/pulumi-eks#2373, from a run; botocore's model of CreateAccessConfigRequest: the creator "was set as a cluster admin access entry".
-        return judged(
-            "administrator",
-            "",
-            [
-                Problem(
-                    rule="administrator",
-                    path=("control_plane", "creator_is_administrator"),
-                    value=True,
-                    fact=f"{caller.principal} would create the cluster and stay its administrator, and the file lets it in once more",
-                    consequence="EKS makes an entry for the creator itself, and refuses a second one for the same principal",
-                    remedy="Set control_plane.creator_is_administrator to false: the file's entries let it in. Where the cluster is there already, "
-                    "first delete the entry that EKS made, for it stays (`aws eks delete-access-entry`)",
-                )
-            ],
+        return wrong(
+            Problem(
+                rule="administrator",
+                path=("control_plane", "creator_is_administrator"),
+                value=True,
+                fact=f"{caller.principal} would create the cluster and stay its administrator, and the file lets it in once more",
+                consequence="EKS makes an entry for the creator itself, and refuses a second one for the same principal",
+                remedy="Set control_plane.creator_is_administrator to false: the file's entries let it in. Where the cluster is there already, "
+                "first delete the entry that EKS made, for it stays (`aws eks delete-access-entry`)",
+            )
         )
     if caller.principal in names:
         return judged("administrator", f"{caller.principal} will administer the cluster.")
-    return judged(
-        "administrator",
-        "",
-        [
-            Problem(
-                rule="administrator",
-                path=("control_plane", "administrators"),
-                value=list(layer.administrators),
-                fact=f"{caller.principal} is not among the cluster's administrators",
-                consequence="These credentials can create the cluster, and then not deploy the platform layer into it",
-                remedy="Add it to control_plane.administrators, with creator_is_administrator: false, or assume one of the roles that stand there",
-                level=ProblemLevel.WARNING if layer.creator_is_administrator else ProblemLevel.ERROR,
-            )
-        ],
+    return wrong(
+        Problem(
+            rule="administrator",
+            path=("control_plane", "administrators"),
+            value=list(layer.administrators),
+            fact=f"{caller.principal} is not among the cluster's administrators",
+            consequence="These credentials can create the cluster, and then not deploy the platform layer into it",
+            remedy="Add it to control_plane.administrators, with creator_is_administrator: false, or assume one of the roles that stand there",
+            level=ProblemLevel.WARNING if layer.creator_is_administrator else ProblemLevel.ERROR,
+        )
     )
 
 

@@ -40,5 +40,10 @@ def judged(name: str, seen: str, problems: Sequence[Problem] = ()) -> DoctorResu
     return DoctorResult(name=name, state=CheckState.PROBLEM if problems else CheckState.OK, seen=seen, problems=tuple(problems))
 
 
+def wrong(problem: Problem) -> DoctorResult:
+    """Of the check that the problem's rule names."""
+    return judged(problem.rule, "", [problem])
+
+
 def unknown(name: str, answer: Unanswered) -> DoctorResult:
     return DoctorResult(name=name, state=CheckState.UNKNOWN, seen=f"Not checked: {answer.why}.")

@@ -7,7 +7,7 @@ from enum import StrEnum
 from ipaddress import IPv4Address, IPv4Network
 
 from headway.capacity.described import Described
-from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
+from headway.doctor.check import DoctorResult, Unanswered, judged, unknown, wrong
 from headway.problem import Problem, ProblemLevel
 
 BUCKETS, IMAGES, REACH = "buckets", "images", "reachability"
@@ -94,22 +94,18 @@ def judge_reach(layer: Described, own: Sequence[str], answers: bool | Unanswered
     near = [address for address in own if any(IPv4Address(address) in network for network in inside)]
     if answers is False or (not layer.public_cidrs and not near):
         open_to = ", ".join(layer.public_cidrs) or "nobody on the internet"
-        return judged(
-            REACH,
-            "",
-            [
-                Problem(
-                    rule=REACH,
-                    path=("control_plane", "public_cidrs"),
-                    value=list(layer.public_cidrs),
-                    fact="The API server takes no connection from here"
-                    if answers is False
-                    else f"The API server will be open to {open_to}, and no address of this machine is in its network",
-                    consequence="The platform and the tenants cannot be deployed from here",
-                    remedy="Run it from within the network or a range of private_cidrs, or name this machine's public range in public_cidrs",
-                    level=ProblemLevel.ERROR if answers is False else ProblemLevel.WARNING,
-                )
-            ],
+        return wrong(
+            Problem(
+                rule=REACH,
+                path=("control_plane", "public_cidrs"),
+                value=list(layer.public_cidrs),
+                fact="The API server takes no connection from here"
+                if answers is False
+                else f"The API server will be open to {open_to}, and no address of this machine is in its network",
+                consequence="The platform and the tenants cannot be deployed from here",
+                remedy="Run it from within the network or a range of private_cidrs, or name this machine's public range in public_cidrs",
+                level=ProblemLevel.ERROR if answers is False else ProblemLevel.WARNING,
+            )
         )
     if near:
         return judged(REACH, f"{near[0]} is in a range from which the API server will be reached.")

@@ -13,7 +13,7 @@ from typing import Any
 from headway.contract.gateway_names import certificate_names
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import MigSharing
-from headway.doctor.check import DoctorResult, Unanswered, judged, unknown
+from headway.doctor.check import DoctorResult, Unanswered, judged, unknown, wrong
 from headway.gateway_certificate import certificate_problems
 from headway.problem import Problem, ProblemLevel
 from headway.wire import GATEWAY_NAMESPACE, MONITORING_NAMESPACE
@@ -74,20 +74,16 @@ def judge_loops(needs: PlatformNeeds, pools: Sequence[Pool]) -> DoctorResult:
     if needs.image and not _OF_SAMPLES.match(needs.image):
         return judged(LOOPS, f"The loops run from {needs.image}.")
     cut = any(isinstance(pool.sharing, MigSharing) for pool in pools)
-    return judged(
-        LOOPS,
-        "",
-        [
-            Problem(
-                rule=LOOPS,
-                path=("loops", "image"),
-                fact=f"headway:loops names {'the image of the sample files' if needs.image else 'no image'} in the platform's stack file",
-                consequence="No loop watches nodes, and `headway release start` finds no guard and refuses"
-                + ("; no node that MIG cuts is ever admitted" if cut else ""),
-                remedy="Make and name one: `headway loops push --environment NAME --base python:3.12-slim@sha256:<digest> --write`",
-                level=ProblemLevel.WARNING,
-            )
-        ],
+    return wrong(
+        Problem(
+            rule=LOOPS,
+            path=("loops", "image"),
+            fact=f"headway:loops names {'the image of the sample files' if needs.image else 'no image'} in the platform's stack file",
+            consequence="No loop watches nodes, and `headway release start` finds no guard and refuses"
+            + ("; no node that MIG cuts is ever admitted" if cut else ""),
+            remedy="Make and name one: `headway loops push --environment NAME --base python:3.12-slim@sha256:<digest> --write`",
+            level=ProblemLevel.WARNING,
+        )
     )
 
 

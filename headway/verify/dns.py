@@ -9,7 +9,7 @@ from typing import Any
 
 from headway.environment.port import Facility
 from headway.problem import Problem
-from headway.verify.outcome import Sighting
+from headway.verify.outcome import Sighting, failed
 from headway.verify.probe import LABELS, NAME_LABEL, Probe, ProbeSeen
 from headway.verify.site import Site
 
@@ -81,7 +81,7 @@ def judge(free: ProbeSeen, bound: ProbeSeen) -> Sighting:
         )
     else:
         return Sighting(evidence=(f"Pods resolve {INSIDE} and {OUTSIDE}, also where a policy admits DNS and nothing else.",))
-    return Sighting(problems=(problem,))
+    return failed(problem)
 
 
 def _problem(fact: str, consequence: str, remedy: str) -> Problem:

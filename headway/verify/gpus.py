@@ -9,7 +9,7 @@ from headway.contract.pool import Pool
 from headway.contract.pool_parts import MigSharing
 from headway.environment.port import Facility
 from headway.problem import Problem
-from headway.verify.outcome import Sighting, together
+from headway.verify.outcome import Sighting, failed, together
 from headway.verify.probe import Probe, ProbeSeen
 from headway.verify.site import Site
 from headway.wire import MIG_CONFIG, MIG_STATE, POOL
@@ -47,7 +47,7 @@ def _watched(site: Site, pool: Pool, probe: Probe, lacks: str | None) -> Sightin
 def judge_place(pool: Pool, resource: str, seen: ProbeSeen, lacks: str) -> Sighting:
     """What can be said of a pod that asked for a GPU where no GPU is: whether a scheduler found it a place."""
     if not seen.node:
-        return Sighting(problems=(_without_place(pool, resource, seen),))
+        return failed(_without_place(pool, resource, seen))
     return Sighting(
         evidence=(f"Pool {pool.name}: a pod that asks for {resource} was given a place on {seen.node}.",),
         not_shown=(f"No pod saw a GPU: {lacks}.",),
@@ -57,30 +57,26 @@ def judge_place(pool: Pool, resource: str, seen: ProbeSeen, lacks: str) -> Sight
 def judge_pod(pool: Pool, resource: str, seen: ProbeSeen) -> Sighting:
     """Whether a pod that asked for one `resource` ran, and saw just that."""
     if not seen.node:
-        return Sighting(problems=(_without_place(pool, resource, seen),))
+        return failed(_without_place(pool, resource, seen))
     if seen.word is None:
-        return Sighting(
-            problems=(
-                _problem(
-                    POD,
-                    pool,
-                    f"The pod with one {resource} on {seen.node} did not run to its end ({seen.pending or seen.phase})",
-                    "Models of this pool start as little as it does",
-                    f"`kubectl describe node {seen.node}`: the device plugin's pod and the image's pull",
-                ),
+        return failed(
+            _problem(
+                POD,
+                pool,
+                f"The pod with one {resource} on {seen.node} did not run to its end ({seen.pending or seen.phase})",
+                "Models of this pool start as little as it does",
+                f"`kubectl describe node {seen.node}`: the device plugin's pod and the image's pull",
             ),
         )
     listed = str(seen.word.get("listed") or "")
     if not listed:
-        return Sighting(
-            problems=(
-                _problem(
-                    POD,
-                    pool,
-                    f"The pod with one {resource} on {seen.node} sees no GPU ({seen.word.get('wrong') or 'none listed'})",
-                    "Models of this pool start, and end because they find no device",
-                    f"Look at the container toolkit and the device plugin on the node; {_RUNBOOK}",
-                ),
+        return failed(
+            _problem(
+                POD,
+                pool,
+                f"The pod with one {resource} on {seen.node} sees no GPU ({seen.word.get('wrong') or 'none listed'})",
+                "Models of this pool start, and end because they find no device",
+                f"Look at the container toolkit and the device plugin on the node; {_RUNBOOK}",
             ),
         )
     whole = [line for line in listed.splitlines() if _WHOLE.match(line)]
@@ -92,15 +88,13 @@ def judge_pod(pool: Pool, resource: str, seen: ProbeSeen) -> Sighting:
         else len(whole) == 1 and not slices
     )
     if not fits:
-        return Sighting(
-            problems=(
-                _problem(
-                    POD,
-                    pool,
-                    f"A pod that asked for one {resource} sees {given} on {seen.node}",
-                    "Its model would use GPUs of others, or other slices than its memory was reckoned for",
-                    f"See that no variable or runtime passes the device plugin by, and the pool's sharing; {_RUNBOOK}",
-                ),
+        return failed(
+            _problem(
+                POD,
+                pool,
+                f"A pod that asked for one {resource} sees {given} on {seen.node}",
+                "Its model would use GPUs of others, or other slices than its memory was reckoned for",
+                f"See that no variable or runtime passes the device plugin by, and the pool's sharing; {_RUNBOOK}",
             ),
         )
     share = " of one that is shared" if resource == SHARED_GPU else ""

@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.environment.port import Facility
 from headway.problem import Problem
-from headway.verify.outcome import Sighting, together
+from headway.verify.outcome import Sighting, failed, together
 from headway.verify.probe import LABELS, NAME_LABEL, Probe, ProbeSeen
 from headway.verify.site import Site
 from headway.wire import MESH_NAMESPACE
@@ -130,26 +130,22 @@ def judge_answers(plain: ProbeSeen, trusted: ProbeSeen) -> Sighting:
         return Sighting(unanswered=(f"The probes have not said what they were answered ({said}).",))
     with_proxy, without = str(trusted.word.get("answer")), str(plain.word.get("answer"))
     if with_proxy != "200":
-        return Sighting(
-            problems=(
-                _problem(
-                    "the mesh",
-                    f"A request by mutual TLS to a server of the mesh was answered {with_proxy}",
-                    "Models that ask one another are not answered, and the refusal of plain text proves nothing",
-                    "`istioctl proxy-status`; `kubectl logs -n istio-system deploy/istiod`",
-                ),
-            )
+        return failed(
+            _problem(
+                "the mesh",
+                f"A request by mutual TLS to a server of the mesh was answered {with_proxy}",
+                "Models that ask one another are not answered, and the refusal of plain text proves nothing",
+                "`istioctl proxy-status`; `kubectl logs -n istio-system deploy/istiod`",
+            ),
         )
     if without.isdigit():
-        return Sighting(
-            problems=(
-                _problem(
-                    "the mesh",
-                    f"A server of the mesh answered plain text ({without})",
-                    "Requests can be read on the way, and callers need no identity",
-                    f"`kubectl get peerauthentication -A`: {MESH_NAMESPACE}/default must be STRICT",
-                ),
-            )
+        return failed(
+            _problem(
+                "the mesh",
+                f"A server of the mesh answered plain text ({without})",
+                "Requests can be read on the way, and callers need no identity",
+                f"`kubectl get peerauthentication -A`: {MESH_NAMESPACE}/default must be STRICT",
+            ),
         )
     return Sighting(evidence=(f"A server of the mesh refused plain text ({without}) and answered mutual TLS.",))
 

@@ -42,6 +42,11 @@ class Sighting:
         return VerifyState.PASSED if self.evidence else VerifyState.NOTHING
 
 
+def failed(*problems: Problem) -> Sighting:
+    """These problems, and nothing else."""
+    return Sighting(problems=problems)
+
+
 def together(sightings: Iterable[Sighting]) -> Sighting:
     """All of them as one."""
     every = tuple(sightings)

@@ -5,7 +5,7 @@ from typing import Any
 
 from headway.environment.port import Facility
 from headway.problem import Problem
-from headway.verify.outcome import Sighting, together
+from headway.verify.outcome import Sighting, failed, together
 from headway.verify.policies import PacketEnd, UnmodelledError, admits
 from headway.verify.probe import LABELS, NAME_LABEL, Probe, ProbeSeen
 from headway.verify.site import Site
@@ -105,15 +105,13 @@ def judge_packets(allowed: ProbeSeen, stranger: ProbeSeen) -> Sighting:
         said = f"allowed: {allowed.phase} {allowed.pending}; stranger: {stranger.phase} {stranger.pending}"
         return Sighting(unanswered=(f"The probes have not said what became of their packets ({said}).",))
     if allowed.word.get(LISTENER) != "taken":
-        return Sighting(
-            problems=(
-                Problem(
-                    rule=RULE,
-                    fact=f"A packet that a NetworkPolicy admits did not arrive ({allowed.word.get(LISTENER)})",
-                    consequence="Pods that should talk to one another cannot, and no refusal proves anything",
-                    remedy="Look at the network policy agent: `kubectl logs -n kube-system -l k8s-app=aws-node -c aws-eks-nodeagent`",
-                ),
-            )
+        return failed(
+            Problem(
+                rule=RULE,
+                fact=f"A packet that a NetworkPolicy admits did not arrive ({allowed.word.get(LISTENER)})",
+                consequence="Pods that should talk to one another cannot, and no refusal proves anything",
+                remedy="Look at the network policy agent: `kubectl logs -n kube-system -l k8s-app=aws-node -c aws-eks-nodeagent`",
+            ),
         )
     problems = [
         Problem(

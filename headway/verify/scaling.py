@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from headway.contract.pool import Pool
 from headway.environment.port import Facility
 from headway.problem import Problem
-from headway.verify.outcome import Sighting
+from headway.verify.outcome import Sighting, failed
 from headway.verify.probe import Probe
 from headway.verify.site import Site
 from headway.wire import POOL
@@ -56,16 +56,14 @@ def look(site: Site) -> Sighting:
 def judge(pool: Pool, times: ScaleTimes) -> Sighting:
     """Whether the pool grew from nothing and shrank to nothing."""
     if times.up is None:
-        return Sighting(
-            problems=(
-                _problem(
-                    pool,
-                    f"Pool {pool.name} got no node within {UP_SECONDS / 60:.0f} minutes ({times.waits or 'no reason was given'})",
-                    "Models of a pool that stands at zero never start",
-                    "`kubectl logs -n cluster-autoscaler -l app.kubernetes.io/name=aws-cluster-autoscaler`: the tags that describe the "
-                    "group's first node, or no capacity; docs/runbooks/nodes-not-added.md",
-                ),
-            )
+        return failed(
+            _problem(
+                pool,
+                f"Pool {pool.name} got no node within {UP_SECONDS / 60:.0f} minutes ({times.waits or 'no reason was given'})",
+                "Models of a pool that stands at zero never start",
+                "`kubectl logs -n cluster-autoscaler -l app.kubernetes.io/name=aws-cluster-autoscaler`: the tags that describe the "
+                "group's first node, or no capacity; docs/runbooks/nodes-not-added.md",
+            ),
         )
     rose = f"Pool {pool.name} had no node, and one {times.up:.0f} s after a pod asked."
     if times.down is None:

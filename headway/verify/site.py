@@ -102,11 +102,6 @@ class Site:
         self.start(probes)
         return {each.name: self.until(each.name, lambda found: found.over, seconds) for each in probes}
 
-    def simulated(self, name: str) -> bool:
-        """Whether the environment only pretends that the pod runs."""
-        body = self.api.get(f"{self._pods}/{name}")
-        return body is not None and self.environment.simulated([body])
-
     def remove(self, name: str) -> None:
         self.api.answer("DELETE", f"{self._pods}/{name}", {"gracePeriodSeconds": "0"})
 
