@@ -12,7 +12,7 @@ LARGEST_YAML = 1_000_000
 DEEPEST = 32
 
 
-def bounded_yaml(content: bytes | str, largest: int = LARGEST_YAML, deepest: int = DEEPEST) -> Any:
+def bounded_yaml(content: bytes | str, largest: int = LARGEST_YAML) -> Any:
     """What a text says. Raises ValueError and nothing else, also for an alias: a few lines of them say a billion values.
 
     The trap: the loader written in C ends the process on a text that is nested too deep; and tags that are written out reach constructors of
@@ -24,8 +24,8 @@ def bounded_yaml(content: bytes | str, largest: int = LARGEST_YAML, deepest: int
         depth = 0
         for event in yaml.parse(content, Loader=yaml.CSafeLoader):
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > deepest:
-                raise ValueError(f"it is nested more than {deepest} levels deep")
+            if depth > DEEPEST:
+                raise ValueError(f"it is nested more than {DEEPEST} levels deep")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError(f"it has an alias in line {event.start_mark.line + 1}")
         return yaml.load(content, Loader=yaml.CSafeLoader)

@@ -12,8 +12,9 @@ from pydantic import Field
 from headway.contract.batching import ContinuousBatching
 from headway.contract.envelope import WholeGpu
 from headway.contract.part import Count, Name, Part, between
+from headway.contract.scaling import replicas_in_order
 from headway.contract.units import Bytes, MilliCpu, Rate
-from headway.problem import Problem, problem
+from headway.problem import Problem
 
 _MI, _GI = 2**20, 2**30
 
@@ -43,12 +44,4 @@ class Prefill(Part):
     """The GPU pool to use; left out, the cheapest one that offers `gpu` to the workload class."""
 
     def violations(self) -> Iterator[Problem]:
-        if self.min_replicas > self.max_replicas:
-            yield problem(
-                "replicas-in-order",
-                "max_replicas",
-                value=self.max_replicas,
-                fact=f"at most {self.max_replicas} replicas is less than at least {self.min_replicas}",
-                consequence="The autoscaler refuses such bounds",
-                remedy=f"Raise max_replicas to {self.min_replicas} or more, or lower min_replicas",
-            )
+        yield from replicas_in_order(self.min_replicas, self.max_replicas)

@@ -74,6 +74,19 @@ class ScalingPolicy(StrEnum):
     SQUARE_ROOT = "square_root"
 
 
+def replicas_in_order(least: int, most: int) -> Iterator[Problem]:
+    """What is wrong with the bounds of an autoscaler."""
+    if least > most:
+        yield problem(
+            "replicas-in-order",
+            "max_replicas",
+            value=most,
+            fact=f"at most {most} replicas is less than at least {least}",
+            consequence="The autoscaler refuses such bounds",
+            remedy=f"Raise max_replicas to {least} or more, or lower min_replicas",
+        )
+
+
 class Scaling(Part):
     """How many replicas."""
 
@@ -99,15 +112,7 @@ class Scaling(Part):
     """Places kept free on running nodes for the next replicas, with images and artifact already there; they cost money."""
 
     def violations(self) -> Iterator[Problem]:
-        if self.min_replicas > self.max_replicas:
-            yield problem(
-                "replicas-in-order",
-                "max_replicas",
-                value=self.max_replicas,
-                fact=f"at most {self.max_replicas} replicas is less than at least {self.min_replicas}",
-                consequence="The autoscaler refuses such bounds",
-                remedy=f"Raise max_replicas to {self.min_replicas} or more, or lower min_replicas",
-            )
+        yield from replicas_in_order(self.min_replicas, self.max_replicas)
         for signal, times in Counter(trigger.signal for trigger in self.triggers).items():
             if times > 1:
                 yield problem(

@@ -107,6 +107,12 @@ def _located(urn: str | None, message: str) -> str:
     return f"{name}: {text}" if name and name not in text else text
 
 
+def _asked(packs: Sequence[PackSource], refresh: bool) -> dict[str, Any]:
+    """What a plan and an update are told alike."""
+    configs = [str(p.config) for p in packs if p.config]
+    return {"policy_packs": [str(p.path) for p in packs] or None, "policy_pack_configs": configs or None, "refresh": refresh or None}
+
+
 class StackRunner:
     """Operations on the stacks of one project folder.
 
@@ -151,36 +157,13 @@ class StackRunner:
         self, stack: str, packs: Sequence[PackSource] = (), *, refresh: bool = False, on_event: Callable[[Any], None] | None = None
     ) -> StackResult:
         """Plan with the packs; nothing is created. `refresh` compares with the live objects first."""
-        configs = [str(p.config) for p in packs if p.config]
-        return self._run(
-            stack,
-            "preview",
-            lambda s, sink: s.preview(
-                policy_packs=[str(p.path) for p in packs] or None,
-                policy_pack_configs=configs or None,
-                refresh=refresh or None,
-                on_event=sink,
-            ),
-            on_event,
-        )
+        return self._run(stack, "preview", lambda s, sink: s.preview(**_asked(packs, refresh), on_event=sink), on_event)
 
     def up(
         self, stack: str, packs: Sequence[PackSource] = (), *, refresh: bool = False, on_event: Callable[[Any], None] | None = None
     ) -> StackResult:
         """Apply. The packs run once more: what they would refuse stops before its step."""
-        configs = [str(p.config) for p in packs if p.config]
-        return self._run(
-            stack,
-            "up",
-            lambda s, sink: s.up(
-                policy_packs=[str(p.path) for p in packs] or None,
-                policy_pack_configs=configs or None,
-                refresh=refresh or None,
-                show_secrets=False,
-                on_event=sink,
-            ),
-            on_event,
-        )
+        return self._run(stack, "up", lambda s, sink: s.up(**_asked(packs, refresh), show_secrets=False, on_event=sink), on_event)
 
     def look(self, stack: str, *, on_event: Callable[[Any], None] | None = None) -> StackResult:
         """Compare what is recorded with every live object. No program runs, nothing is changed or recorded."""

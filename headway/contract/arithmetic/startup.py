@@ -109,9 +109,9 @@ def startup(model: Model, pool: Pool | None = None, rates: Rates = DEFAULT_RATES
     return Startup(total["node"], total["fetch"], total["serve"], lines)
 
 
-def longest_start(model: Model, pool: Pool, rates: Rates = DEFAULT_RATES) -> Duration:
+def longest_start(model: Model, pool: Pool) -> Duration:
     """How long a replica may take at most, through a new node and its whole start-up budget. Later than that it has failed."""
-    return Duration(startup(model, pool, rates).node + model.health.startup_budget)
+    return Duration(startup(model, pool).node + model.health.startup_budget)
 
 
 def _warmup_parallelism(model: Model) -> int:
