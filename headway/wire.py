@@ -112,6 +112,9 @@ COLLECTOR = "otel-collector"
 
 # The loops that run in the cluster ------------------------------------------------------------------------------------------------
 
+ACTIVATOR_NAMESPACE = "activator"
+WAITING_REQUESTS = "headway_activator_waiting_requests"
+"""Requests to a service without a replica, by `tenant` and `model`."""
 RELEASE_GUARD_LEASE = "headway-release-guard"
 """In each tenant's namespace; no release begins without it."""
 EVALUATION_NAMESPACE = "evaluation"

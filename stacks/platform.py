@@ -35,6 +35,7 @@ from components.network.plan import subnet_name, subnets
 from components.observability import manifests as observability
 from components.permissions import Statement
 from components.platform import (
+    activator,
     admission,
     artifact_cache,
     capacity,
@@ -61,6 +62,7 @@ from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import tenants_of
 from headway.problem import Problem, problem
 from headway.wire import (
+    ACTIVATOR_NAMESPACE,
     ARTIFACT_CACHE_NAMESPACE,
     EVALUATION_NAMESPACE,
     GATEWAY_NAMESPACE,
@@ -240,6 +242,8 @@ class _PlatformLayer:
         if image := self._settings.loops.image:
             # After the control plane, which defines the routes that it guards.
             self._objects("release-guard", release_guard.manifests(image), after=[base, self._namespace(namespaces.RELEASE_GUARD)])
+            meshed = [control, self._monitoring, self._namespace(ACTIVATOR_NAMESPACE)]
+            self._objects("activator", activator.manifests(image), after=meshed)
         # After the control plane, which gives its pods their proxies.
         self._objects("rate-limit", limiter.manifests(self._mirror), after=[control, self._namespace(namespaces.RATE_LIMIT)])
 

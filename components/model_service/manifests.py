@@ -12,6 +12,7 @@ from typing import Any
 
 from components.manifests import Manifest
 from components.model_service import (
+    activation,
     configuration,
     engine_pool,
     experiment,
@@ -117,6 +118,9 @@ class ServicePlan:
         control = overload.control(tenant, model, self.surroundings)
         if control is not None and self.fallback is not None:
             yield Manifest(role="overload", body=control)
+        held = activation.holding(tenant, model, self.pool, self.surroundings)
+        if held is not None:
+            yield Manifest(role="activation", body=held)
         if self.traffic.user_split is not None:
             yield Manifest(role="experiment", body=experiment.gateway_filter(tenant, model, self.traffic.user_split, self.surroundings))
         yield Manifest(role="monitor", body=observing.monitor(tenant, model, primary))

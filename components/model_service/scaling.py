@@ -19,9 +19,12 @@ from headway.contract.scaling import CountTrigger, RateTrigger, ScalingPolicy, S
 from headway.ledger.traffic_split import TrafficArm
 from headway.signals.catalogue import signal
 from headway.signals.definition import Aggregation, Scope, Signal, Source
+from headway.wire import WAITING_REQUESTS
 
 FALLBACK_FAILURES = 3
 """Unanswered polls before the fallback: Prometheus may restart within the first two."""
+MOST_WAITING = 1000.0
+"""More than are ever held of a service at once (`MOST_OF_A_SERVICE` of headway/activator/waiting.py, by each of its pods)."""
 SCALE_UP_PODS, SCALE_UP_SECONDS = 4, 60
 SCALE_DOWN_PERCENT, SCALE_DOWN_SECONDS = 20, 120
 
@@ -56,7 +59,7 @@ def scaled_object(tenant: str, arm: TrafficArm, model: Model, surroundings: Surr
             "advanced": {"horizontalPodAutoscalerConfig": {"name": physical("keda", name), "behavior": _behaviour(model)}},
             "triggers": [
                 *(_trigger(trigger, model, scope, surroundings, empty=low == 0) for trigger in scaling.triggers),
-                *([_waking(model, scope, surroundings)] if low == 0 else []),
+                *(_waking(model, scope, surroundings) if low == 0 else ()),
             ],
         },
     )
@@ -94,12 +97,16 @@ def _trigger(trigger: Trigger, model: Model, scope: Scope, surroundings: Surroun
     return _asked(trigger.signal.value.replace("_", "-"), measured, query, target, surroundings)
 
 
-def _waking(model: Model, scope: Scope, surroundings: Surroundings) -> dict[str, Any]:
-    """What brings the first replica: requests as the gateway's proxies count them, those that nobody answered too. While they cannot be
-    read, the fallback does.
+def _waking(model: Model, scope: Scope, surroundings: Surroundings) -> tuple[dict[str, Any], ...]:
+    """What brings the first replica: requests as the gateway's proxies count them, those that nobody answered too, and requests that are held
+    meanwhile, which are counted only when they are over. While neither can be read, the fallback does.
     """
-    measured = signal("request_rate")
-    return _asked("requests-at-the-gateway", measured, measured.held(Source.MESH, scope), model.scaling.capacity.per_second, surroundings)
+    measured, waiting = signal("request_rate"), f'sum({WAITING_REQUESTS}{{tenant="{scope.tenant}",model="{scope.model}"}}) or vector(0)'
+    return (
+        _asked("requests-at-the-gateway", measured, measured.held(Source.MESH, scope), model.scaling.capacity.per_second, surroundings),
+        # One is enough: what it brings more, the contract's triggers say.
+        _asked("requests-that-wait", measured, waiting, MOST_WAITING, surroundings),
+    )
 
 
 def _asked(name: str, measured: Signal, query: str, target: float, surroundings: Surroundings) -> dict[str, Any]:

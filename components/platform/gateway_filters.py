@@ -24,6 +24,7 @@ TENANT = "headway.tenant"
 OWN_LIMIT = "headway.rate_limit"
 GLOBAL_LIMIT = "headway.global_rate_limit"
 TOKENS = "headway.tokens"
+ACTIVATE = "headway.activate"
 EXPERIMENT = "headway.experiment"
 OVERLOAD = "headway.overload"
 
@@ -63,6 +64,7 @@ def chain() -> Sequence[Mapping[str, Any]]:
         {"name": OWN_LIMIT, "typed_config": _own_limit()},
         {"name": GLOBAL_LIMIT, "typed_config": _global_limit()},
         {**lua(TOKENS, scripts.TOKENS), "disabled": True},
+        {**lua(ACTIVATE, scripts.ACTIVATE), "disabled": True},
         {**lua(EXPERIMENT, scripts.EXPERIMENT), "disabled": True},
         {**lua(OVERLOAD, scripts.OVERLOAD), "disabled": True},
     )

@@ -5,8 +5,9 @@ found anyway (`LuaPerRoute.filter_context`, read by `get`; of a host without one
 worker keeps one Lua state for a script, so what a script remembers it has to remember by model.
 """
 
+from components.platform.activator import CLUSTER
 from headway.contract.assignment import BUCKETS
-from headway.wire import DEGRADE_HEADER, DEGRADED_HEADER, EXPERIMENT_HEADER, FIRST_TOKEN, PRIORITY_HEADER
+from headway.wire import ACTIVATOR_NAMESPACE, DEGRADE_HEADER, DEGRADED_HEADER, EXPERIMENT_HEADER, FIRST_TOKEN, PRIORITY_HEADER
 
 TENANT_STATE = "headway.tenant"
 """Namespace of dynamic metadata: `name`, `model`, and `requests` and `tokens` as the limiter takes a limit; `counted`
@@ -160,6 +161,15 @@ begun. The mean between tokens is that of whole streams of one choice.
 
 Sources: vllm/entrypoints/openai of 0.32 (`should_include_usage`; completion, chat_completion and responses `serving.py`).
 """
+
+ACTIVATE = f"""
+function envoy_on_request(handle)
+  local held = handle:filterContext()
+  local asked = {{[":method"] = "GET", [":path"] = held:get("path"), [":authority"] = "{ACTIVATOR_NAMESPACE}"}}
+  handle:httpCall("{CLUSTER}", asked, nil, held:get("milliseconds"))
+end
+"""
+"""Waits for an answer, and passes the request on whatever it is: Envoy keeps the request meanwhile, as much of it as its buffers take."""
 
 BUCKET = f"""
 local function times(word, by)

@@ -24,10 +24,15 @@ def picked(name: str) -> dict[str, str]:
 
 
 def deployment(
-    name: str, namespace: str, *containers: Mapping[str, Any], grace_seconds: int, settings: str | None = None
+    name: str,
+    namespace: str,
+    *containers: Mapping[str, Any],
+    grace_seconds: int,
+    settings: str | None = None,
+    annotations: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """The loop itself, as the service account of its name; `containers` say what is special about each, and one beside the first also its
-    name; `settings` names a ConfigMap that they read."""
+    name; `settings` names a ConfigMap that they read; `annotations` are the pods'."""
     pod = {
         "automountServiceAccountToken": True,
         "containers": [_whole(name, each, settings) for each in containers],
@@ -54,7 +59,7 @@ def deployment(
             "selector": {"matchLabels": picked(name)},
             # Never fewer than one: a surge first.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
-            "template": {"metadata": {"labels": labels(name)}, "spec": pod},
+            "template": {"metadata": {"labels": labels(name), **({"annotations": dict(annotations)} if annotations else {})}, "spec": pod},
         },
     )
 

@@ -15,6 +15,7 @@ from components.addons import cert_manager, cluster_autoscaler, gpu_operator, ke
 from components.labels import labels
 from components.manifests import Manifest, object_
 from headway.wire import (
+    ACTIVATOR_NAMESPACE,
     ARTIFACT_CACHE_NAMESPACE,
     EVALUATION_NAMESPACE,
     GATEWAY_NAMESPACE,
@@ -52,7 +53,7 @@ class Door:
 @dataclass(frozen=True, kw_only=True)
 class PlatformNamespace:
     """`webhooks` has ports that the API server calls, `open_to_all` ports that any pod or client may use,
-    `open_to_tenants` ports that tenants' pods may.
+    `open_to_tenants` ports that tenants' pods may, `open_to_gateway` ports that the gateway's proxies may.
     """
 
     name: str
@@ -60,6 +61,7 @@ class PlatformNamespace:
     webhooks: tuple[int, ...] = ()
     open_to_all: tuple[int, ...] = ()
     open_to_tenants: tuple[int, ...] = ()
+    open_to_gateway: tuple[int, ...] = ()
     doors: tuple[Door, ...] = ()
     meshed: bool = False
     """Whether its pods have proxies of the mesh, and so are reached by mutual TLS only."""
@@ -70,6 +72,7 @@ class PlatformNamespace:
 
 
 NAMESPACES = (
+    PlatformNamespace(name=ACTIVATOR_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_gateway=(8080,), meshed=True),
     PlatformNamespace(name=ARTIFACT_CACHE_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_tenants=(ARTIFACT_CACHE_PORT,)),
     PlatformNamespace(name=cert_manager.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(10250,)),
     PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
@@ -94,8 +97,7 @@ NAMESPACES = (
         open_to_all=(9090,),
         doors=(Door(name="collector", pods=otel.PODS, ports=(otel.PORT,)),),
     ),
-    # The gateway's questions; the mesh lets nobody else ask.
-    PlatformNamespace(name=RATE_LIMIT, level=PodSecurity.RESTRICTED, open_to_all=(8081,), meshed=True),
+    PlatformNamespace(name=RATE_LIMIT, level=PodSecurity.RESTRICTED, open_to_gateway=(8081,), meshed=True),
     PlatformNamespace(name=RELEASE_GUARD, level=PodSecurity.RESTRICTED),
     # Tenants' images are started here, to be on the nodes before they are asked for.
     PlatformNamespace(name=WARM_CAPACITY, level=PodSecurity.RESTRICTED, mute=True),
@@ -148,7 +150,7 @@ def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> It
 def _allowed(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iterator[dict[str, Any]]:
     yield {"from": [{"podSelector": {}}]}
     if namespace.name != prometheus.NAMESPACE:
-        yield {"from": [{"namespaceSelector": {"matchLabels": {SYSTEM_NAMESPACE_LABEL: prometheus.NAMESPACE}}}]}
+        yield {"from": [_of(prometheus.NAMESPACE)]}
     if namespace.webhooks:
         blocks = [{"ipBlock": {"cidr": str(cidr)}} for cidr in sorted(intra)]
         yield {"from": blocks, "ports": _ports(namespace.webhooks)}
@@ -157,6 +159,13 @@ def _allowed(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iter
     if namespace.open_to_tenants:
         tenants = {"namespaceSelector": {"matchExpressions": [{"key": TENANT, "operator": "Exists"}]}}
         yield {"from": [tenants], "ports": _ports(namespace.open_to_tenants)}
+    if namespace.open_to_gateway:
+        yield {"from": [_of(GATEWAY_NAMESPACE)], "ports": _ports(namespace.open_to_gateway)}
+
+
+def _of(namespace: str) -> dict[str, Any]:
+    """Every pod of a namespace."""
+    return {"namespaceSelector": {"matchLabels": {SYSTEM_NAMESPACE_LABEL: namespace}}}
 
 
 def _ports(ports: tuple[int, ...]) -> list[dict[str, Any]]:

@@ -58,7 +58,7 @@ CATALOGUE = {
     "mirror": CommandEntry(_E, "headway.cli.mirror", "mirror", "list charts and images, or fill your registry with them"),
     "leftovers": CommandEntry(_E, "headway.cli.leftovers", "leftovers", "list what AWS still holds of what was destroyed"),
     "nodes": CommandEntry(_O, "headway.cli.nodes", "app", "show GPU nodes, quarantine one, let it back"),
-    "loops": CommandEntry(_O, "headway.cli.loops", "app", "make and push the image of the platform's loops"),
+    "loops": CommandEntry(_O, "headway.cli.loops", "app", "the platform's loops: make and push their image, hold requests"),
     ARTIFACT_CACHE_COMMAND: CommandEntry(_O, "headway.cli.artifact_cache", "artifact_cache", "keep artifacts on a node (a loop)"),
     ENDPOINT_PICKER_COMMAND: CommandEntry(_O, "headway.cli.endpoint_picker", "endpoint_picker", "pick the engine of each prompt (a loop)"),
 }
@@ -113,6 +113,7 @@ EXAMPLES = {
     "nodes watch": ("headway nodes watch --once",),
     "nodes check": ("headway nodes check --wait 60",),
     "loops push": (f"headway loops push -e prod --base docker.io/library/python:3.13-slim@sha256:{'0' * 64}",),
+    "loops activate": ("headway loops activate --serve 127.0.0.1:8080 --show 127.0.0.1:8081",),
     ARTIFACT_CACHE_COMMAND: (f"headway {ARTIFACT_CACHE_COMMAND} --pool l4 --folder /var/cache/headway --room 500000000000",),
     ENDPOINT_PICKER_COMMAND: (f"headway {ENDPOINT_PICKER_COMMAND} chat-picker --namespace assist",),
 }

@@ -1,4 +1,5 @@
-"""`headway loops push`: makes the image of the platform's own loops and pushes it to the environment's registry, without a container engine.
+"""`headway loops push`: makes the image of the platform's own loops and pushes it to the environment's registry, without a container engine;
+and `headway loops activate`, one of them.
 
 The trap: an environment's own repository is made by its cluster layer, encrypted with the environment's key; one that this command made would
 let that layer fail over a repository that is there already.
@@ -14,6 +15,8 @@ import typer
 
 from headway.bounded_yaml import bounded_yaml
 from headway.cli.environment_choice import EnvironmentOption, to_write
+from headway.cli.listening_place import listening_place
+from headway.cli.nodes import KubeconfigOption
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
 from headway.problem import Exit, UserError
@@ -66,6 +69,45 @@ def push(
         return
     typer.echo("pushed" if pushed.pushed else "there already")
     typer.echo(f"{'written into' if write else 'write into'} stacks/{file.name}:\n  headway:loops:\n    image: {image}")
+
+
+@app.command("activate")
+def activate(
+    serve: Annotated[str, typer.Option("--serve", metavar="ADDRESS:PORT", help="Where the gateway asks.")],
+    show: Annotated[str, typer.Option("--show", metavar="ADDRESS:PORT", help="Answer /healthz and /metrics there.")],
+    kubeconfig: KubeconfigOption = None,
+) -> None:
+    """Hold requests to services that have no replica until one serves; how many wait brings the first one.
+
+    Needs the right to list EndpointSlices. Told to end, it first answers who waits. Exit codes: 0 it was told to end, 3 it cannot listen.
+    """
+    import os
+    import signal
+    import threading
+    import time
+
+    from headway.activator import waiting
+    from headway.activator.serving import holding
+    from headway.environment.kubernetes import KubernetesApi
+    from headway.listening import listening, showing
+
+    ending = threading.Event()
+
+    def end(_number: int, _frame: object) -> None:
+        ending.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, end)
+    api = KubernetesApi(kubeconfig or os.environ.get("KUBECONFIG"), client=waiting.CLIENT)
+    room = waiting.WaitingRoom(waiting.serves(api), time.monotonic, time.sleep)
+    place, remedy = listening_place(serve), "Choose another address or port for --serve."
+    with (
+        showing(room, *listening_place(show)),
+        listening(*place, holding(room), consequence="Nothing is held.", remedy=remedy),
+    ):
+        ending.wait()
+        while not room.empty:
+            time.sleep(waiting.PATIENCE_SECONDS)
 
 
 def place_of(project: Path, environment: str) -> tuple[str, bool]:

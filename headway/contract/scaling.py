@@ -91,7 +91,7 @@ class Scaling(Part):
     """How many replicas."""
 
     min_replicas: Annotated[CountOrNone, Field(le=1000)]
-    """Replicas that always run; 0 only where the environment is a development one: without a replica, requests get 503 and bring the first."""
+    """Replicas that always run. 0 for throughput, and in a development environment: the first request waits until a replica serves."""
     max_replicas: Annotated[Count, Field(le=1000)]
     """Largest number of replicas; the tenant's quota is charged for all of them."""
     capacity: Annotated[Rate, between(Rate(1), Rate.parse("1000000/s"))]

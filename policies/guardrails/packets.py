@@ -35,7 +35,6 @@ _OPEN_PORTS = (
     f"{MESH_NAMESPACE}:15012",
     f"{MONITORING_NAMESPACE}:4317",
     f"{MONITORING_NAMESPACE}:9090",
-    "rate-limit:8081",
 )
 """Ports of the platform that are for everybody, or for every tenant."""
 

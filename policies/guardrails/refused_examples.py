@@ -135,7 +135,7 @@ REFUSED_EXAMPLES: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("ledger-written-by-prefix", "aws:iam/policy:Policy", ("policy", "Statement", 0), WRITES_ALL, "policy.Statement[Write].Resource"),
     ("alert-has-runbook", "kubernetes:monitoring.coreos.com/v1:PrometheusRule", ("spec", "groups", 0, "rules", 0, "annotations"), {}, "spec.groups[0].rules[0].annotations.runbook_url"),
     ("chart-version-exact", "kubernetes:helm.sh/v3:Release", ("version",), ">=2.0", "version"),
-    ("online-never-at-zero", SO, ("spec", "minReplicaCount"), 0, "spec.minReplicaCount"),
+    ("latency-never-at-zero", SO, ("spec", "minReplicaCount"), 0, "spec.minReplicaCount"),
     ("replica-bounds-ordered", SO, ("spec", "maxReplicaCount"), 0, "spec.maxReplicaCount"),
     ("autoscaler-has-fallback", SO, ("spec", "fallback"), ABSENT, "spec.fallback"),
     ("missing-metric-is-no-zero", SO, ("spec", "triggers", 0, "metadata", "ignoreNullValues"), ABSENT, "spec.triggers[0].metadata.ignoreNullValues"),

@@ -51,8 +51,8 @@ def _replicas_owned(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
 
 def _zero(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
     minimum = r.at("spec", "minReplicaCount").value
-    online = w.label(r.properties, WORKLOAD_CLASS).value not in ("batch", "development")
-    if c["scaleToZero"] or not online:
+    waited_for = w.label(r.properties, WORKLOAD_CLASS).value not in ("batch", "development", "throughput")
+    if c["scaleToZero"] or not waited_for:
         return
     if minimum is None or minimum < 1:
         yield breach("spec.minReplicaCount", f"the minimum is {minimum or 0}")
@@ -181,11 +181,11 @@ RULES = (
         check=_replicas_owned,
     ),
     PolicyRule(
-        id="online-never-at-zero",
+        id="latency-never-at-zero",
         domain=Domain.RELIABILITY,
-        title="An online service keeps at least one replica.",
+        title="A service of class latency keeps at least one replica.",
         rationale="The first request would have to wait for a node, an image and a model.",
-        remedy="Set scaling.min_replicas to 1 or more; scaling to zero is for development.",
+        remedy="Set scaling.min_replicas to 1 or more; scaling to zero is for class throughput, and for development.",
         applies=(w.SCALED_OBJECT,),
         check=_zero,
         settings={"scaleToZero": {"type": "boolean", "default": False}},

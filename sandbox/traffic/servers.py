@@ -21,7 +21,7 @@ from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress, Silent
-from sandbox.traffic import admission, limiter, profile
+from sandbox.traffic import activator, admission, limiter, profile
 from sandbox.traffic.kube import Gone, Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.mesh.listeners import MESH_PORTS
@@ -57,6 +57,8 @@ class TrafficAddresses:
     """Callers inside the mesh, by the Service's port, with `Host: <service>.<tenant>.svc.cluster.local`."""
     mesh_metrics: int
     """`/metrics` in Istio's names, `/refusals`."""
+    activator: int
+    """`/metrics` of what holds requests to services without a replica."""
     node_metrics: int
     """`/metrics` of kube-state-metrics' kind, `/gpu-metrics` of DCGM's, `/metrics/cadvisor` of a kubelet's."""
 
@@ -66,6 +68,7 @@ def addresses(supervisor: Supervisor) -> TrafficAddresses:
     return TrafficAddresses(
         gateway=supervisor.port("gateway"),
         mesh={port: supervisor.port(f"mesh-{port}") for port in MESH_PORTS},
+        activator=supervisor.port(activator.SHOWN),
         mesh_metrics=supervisor.port(MESH),
         node_metrics=supervisor.port(NODE_AGENT),
     )
@@ -83,6 +86,7 @@ def start(layout: Layout, progress: Progress, options: TrafficOptions | None = N
     mark(layout, served, progress)
     if LANGUAGE in served:
         limiter.start(layout, progress, supervisor, programs(layout.project), folder(layout) / "limiter")
+    activator.start(layout, progress, supervisor)
     start_mesh(layout, progress, supervisor)
     return addresses(supervisor)
 
@@ -108,6 +112,7 @@ def scrape(layout: Layout, found: TrafficAddresses) -> None:
     from sandbox.monitoring import servers as monitoring
 
     targets: Mapping[str, tuple[int, Mapping[str, str]]] = {
+        "traffic-activator": (found.activator, {"job": activator.NAME}),
         "traffic-mesh": (found.mesh_metrics, {"job": GATEWAY_JOB}),
         "traffic-node": (found.node_metrics, {"job": "kube-state-metrics"}),
         "traffic-kubelet": (found.node_metrics, {"job": "kubelet", "__metrics_path__": KUBELET_PATH, "metrics_path": KUBELET_PATH}),
@@ -161,6 +166,7 @@ def start_mesh(layout: Layout, progress: Progress, supervisor: Supervisor) -> No
         "gateway": {str(GATEWAY_PORT): ports.gateway},
         "issuers": str(folder(layout) / "issuers"),
         "kubeconfig": str(layout.kubeconfig),
+        "activator": activator.port(supervisor),
         "limiter": limiter.port(supervisor),
         "log": str(log),
         "samples": str(samples),
@@ -218,6 +224,7 @@ def stop(layout: Layout, progress: Progress) -> None:
     for name in (envoy.NAME, MESH, NODE_AGENT):
         supervisor.stop(name, progress)
     limiter.stop(supervisor, progress)
+    activator.stop(supervisor, progress)
     unmark(layout)
     shutil.rmtree(folder(layout) / "node", ignore_errors=True)
 

@@ -220,7 +220,6 @@ REASONS = (
         why=("SQS answers at an endpoint inside the VPC, whose address AWS chooses. The proxy lets registered hosts of AWS pass, by name."),
     ),
     Reason(sources="API server", targets="istio-ingress", ports="80, 443, 15021", why="As for anybody."),
-    Reason(sources="API server", targets="rate-limit", ports="8081", why="As for anybody."),
     Reason(
         sources="API server",
         targets="kube-system*",
@@ -262,7 +261,13 @@ REASONS = (
         why=("Proxies of the platform send spans to the collector; 9090 as for Prometheus, the collector does not listen on it."),
     ),
     Reason(
-        sources="*",
+        sources="istio-ingress",
+        targets="activator",
+        ports="8080",
+        why=f"The gateway asks whether a service has a replica; {_MESH}, to the gateway's identity.",
+    ),
+    Reason(
+        sources="istio-ingress",
         targets="rate-limit",
         ports="8081",
         why=f"The gateway asks how much a tenant has used; {_MESH}, to the gateway's identity.",

@@ -114,7 +114,7 @@ REFUSED: list[tuple[str, str, tuple[str | int, ...], Any]] = [
     ("no-secret-in-environment", D, (*SERVER, "command"), ["serve", "--hf-token", "hf_123"]),
     ("model-server-has-no-token", D, (*POD, "volumes", 0), token(None)),
     ("model-server-has-no-token", D, (*POD, "volumes", 0), token("https://kubernetes.default.svc")),
-    ("online-never-at-zero", SO, ("spec", "idleReplicaCount"), 0),
+    ("latency-never-at-zero", SO, ("spec", "idleReplicaCount"), 0),
     ("iam-no-wildcard", IAM, ("policy",), statement(Action=None, NotAction=["iam:*"])),
     ("iam-no-wildcard", IAM, ("policy",), statement(Resource=None, NotResource=["arn:aws:s3:::ledger/*"])),
     ("iam-no-wildcard", IAM, ("policy",), statement(Action="s3:**")),

@@ -25,6 +25,7 @@ def main(path: Path) -> None:
         log=settings["log"],
         samples=settings["samples"],
         limiter=settings["limiter"],
+        activator=settings["activator"],
     )
     controller = Controller(
         Kube(Path(settings["kubeconfig"])), Path(settings["folder"]), ports, admin, TokenIssuers(Path(settings["issuers"]))

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from components.platform import limiter
+from components.platform import activator, limiter
 from sandbox.traffic.mesh import clusters, listeners, patches, routes, security
 from sandbox.traffic.mesh.listeners import MESH_PORTS, ListenerPorts
 from sandbox.traffic.mesh.object_reader import Reader, UnsupportedField
@@ -56,8 +56,9 @@ def compile_(snapshot: MeshSnapshot, ports: ListenerPorts, folder: str, keys: Ma
     made_listeners: dict[str, EnvoyMessage] = {}
     made_routes: dict[str, EnvoyMessage] = {}
     made_clusters = clusters.outbound(snapshot)
-    if ports.limiter is not None:
-        made_clusters[limiter.CLUSTER] = clusters.inbound(limiter.CLUSTER, ("127.0.0.1", ports.limiter), {}, grpc=True)
+    for name, port, grpc in ((limiter.CLUSTER, ports.limiter, True), (activator.CLUSTER, ports.activator, False)):
+        if port is not None:
+            made_clusters[name] = clusters.inbound(name, ("127.0.0.1", port), {}, grpc=grpc)
     rds = f"{folder}/{listeners.RDS_FOLDER}"
     for item, server in listeners.gateway_servers(snapshot):
         port = server["port"]["number"]

@@ -58,6 +58,8 @@ class ListenerPorts:
     """The folder of the samples' logs, which must exist, one file a model; None for none."""
     limiter: int | None = None
     """Where the gateway's proxy asks the platform's limiter; None where it does not run, and then requests pass."""
+    activator: int | None = None
+    """Where it asks the platform's activator; the same."""
 
 
 def gateway_servers(snapshot: MeshSnapshot) -> list[tuple[MeshObject, MeshObject]]:

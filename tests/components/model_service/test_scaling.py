@@ -58,11 +58,12 @@ def test_only_a_service_that_may_go_to_zero_is_woken_by_the_gateways_count(base:
     scalers = [bodies(ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS), "ScaledObject")[0] for model in models]
     always, never = ([trigger["metadata"]["query"] for trigger in scaler["spec"]["triggers"]] for scaler in scalers)
     assert not any("vector(0)" in query for query in always)
-    *servers, gateways = never
+    *servers, gateways, waiting = never
     assert len(servers) == len(always)
     assert all("or vector(0)" in query for query in servers)
     assert "istio_requests_total" in gateways
     assert "vector(0)" not in gateways, "a gateway that cannot be read is not idle"
+    assert "headway_activator_waiting_requests" in waiting, "what is held is counted at the gateway only when it is over"
 
 
 def test_a_burn_rate_is_scaled_to_the_objectives_window_and_budget() -> None:

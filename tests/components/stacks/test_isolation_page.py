@@ -76,7 +76,19 @@ def test_no_tenant_reaches_another_on_any_port(found: Matrix) -> None:
 
 
 @pytest.mark.parametrize(
-    "target", ["monitoring", "rate-limit", "keda", "release-guard", "evaluation", "node-health", "API server", "VPC", "instance metadata"]
+    "target",
+    [
+        "activator",
+        "monitoring",
+        "rate-limit",
+        "keda",
+        "release-guard",
+        "evaluation",
+        "node-health",
+        "API server",
+        "VPC",
+        "instance metadata",
+    ],
 )
 def test_a_model_server_reaches_nothing_of_the_platform_that_it_need_not(found: Matrix, target: str) -> None:
     assert {found.cells[name, target] for name in NAMED} == {CLOSED}

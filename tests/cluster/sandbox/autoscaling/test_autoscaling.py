@@ -216,3 +216,19 @@ def test_a_service_that_may_go_to_zero_stays_there_until_somebody_asks(load: Loa
                 break
             time.sleep(1)
         assert load.replicas() == 1
+
+
+def test_a_request_that_is_held_brings_the_first_replica(load: Load) -> None:
+    """It is counted at the gateway only when it is over."""
+    waiting = f'headway_activator_waiting_requests{{tenant="{TENANT}",model="defects"}} '
+    with shown("istio_build 1\n") as proxy, shown(f"{waiting}0\n") as activator:
+        load.prometheus.scrape("proxies", [proxy.target], {"job": "monitoring/mesh-proxies"})
+        load.prometheus.scrape("activator", [activator.target], {"job": "activator"})
+        eventually(lambda: load.prometheus.query("istio_build"), WITHIN)
+        load.settle(PER_REPLICA, replicas=1)
+        load.apply(scaler(least=0))
+        load.waiting(0)
+        eventually(lambda: load.replicas() == 0, WITHIN)
+        load.silence()
+        activator.text = f"{waiting}1\n"
+        eventually(lambda: load.replicas() == 1, WITHIN)

@@ -1,0 +1,1 @@
+"""Requests to a service that has no replica: held until one serves."""

@@ -1,0 +1,141 @@
+"""A request to a service without a replica, through a real Envoy with the gateway's filters and the room in which it waits."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from http.client import HTTPConnection
+from threading import Event, Thread
+from time import monotonic, sleep, time
+
+import pytest
+
+from components.model_service.manifests import ServicePlan
+from components.platform import mesh
+from components.tenant.manifests import TenantPlan
+from headway.activator.serving import holding
+from headway.activator.waiting import Service, WaitingRoom
+from headway.listening import listening
+from sandbox.traffic.mesh import envoy_configuration, listeners
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.pod_addresses import loopback
+from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, service, tenant
+from tests.loopback import Handler, served
+from tests.traffic import proxied
+from tests.traffic.static_configuration import static
+
+SLEEPING, AWAKE = "defects-slice", "defects"
+ADDRESSES = {SLEEPING: "10.191.8.1", AWAKE: "10.191.8.2"}
+ISSUER = tenant("vision").issuers[0]
+
+
+class Server(Handler):
+    """Says how long the body was that it got."""
+
+    def do_POST(self) -> None:
+        self.reply(200, str(len(self.body())))
+
+
+@dataclass
+class Gateway:
+    port: int
+    issuers: TokenIssuers
+    there: Event
+    """Whether the sleeping service has a replica."""
+    asked: list[Service]
+    """Looks of the activator."""
+    room: WaitingRoom
+
+    def connection(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def headers(self, model: str, *, token: bool = True) -> dict[str, str]:
+        signed = self.issuers.token(ISSUER.issuer, ISSUER.audiences, "somebody", now=time(), seconds=600, claims={})
+        return {"host": f"{model}.vision.{SURROUNDINGS.hosts[0]}", **({"authorization": f"Bearer {signed}"} if token else {})}
+
+    def ask(self, model: str, body: bytes = b"{}", *, token: bool = True) -> tuple[int, bytes]:
+        with closing(self.connection()) as connection:
+            connection.request("POST", "/v2/models/x/infer", body, self.headers(model, token=token))
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+
+    def await_waiting(self, *, some: bool) -> None:
+        until = monotonic() + 60
+        while self.room.empty is some:
+            assert monotonic() < until
+            sleep(0.02)
+
+
+def plans() -> list[ServicePlan]:
+    found = list[ServicePlan]()
+    for name, fewest in ((SLEEPING, 0), (AWAKE, 1)):
+        model = changed(MODELS[name].model_dump(mode="json", exclude_none=True), batch=None, scaling__min_replicas=fewest)
+        found.append(ServicePlan.of("vision", model, service(name).pool, SURROUNDINGS, fallback=service(name).fallback))
+    return found
+
+
+@pytest.fixture
+def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    """A gateway before two services, of which one may have no replica; with `away`, before no activator."""
+    folder, made = tmp_path_factory.mktemp("activation"), plans()
+    plan = TenantPlan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
+    manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
+    snapshot = proxied.snapshot(manifests, *(body for one in made for body in proxied.replicas(one, [ADDRESSES[one.model.name]])))
+    assert envoy_configuration.judge(snapshot) == {}
+    issuers, there, asked = TokenIssuers(folder / "issuers"), Event(), list[Service]()
+
+    def serves(one: Service) -> bool:
+        asked.append(one)
+        return there.is_set()
+
+    room = WaitingRoom(serves, monotonic, lambda seconds: sleep(seconds / 50))
+    with ExitStack() as stack:
+        port = proxied.free_port()
+        activator = stack.enter_context(listening("127.0.0.1", 0, holding(room), consequence="", remedy=""))
+        if hasattr(request, "param"):
+            activator = {"closed": proxied.free_port(), "unknown": None}[request.param]
+        ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null", activator=activator)
+        found = envoy_configuration.compile_(snapshot, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
+        for ip in ADDRESSES.values():
+            stack.enter_context(served(Server, 8000, loopback(ip)))
+        stack.enter_context(proxied.envoy(folder, static(found), port))
+        yield Gateway(port=port, issuers=issuers, there=there, asked=asked, room=room)
+
+
+def test_a_request_is_held_until_there_is_a_replica_and_arrives_whole(gateway: Gateway) -> None:
+    answers = list[tuple[int, bytes]]()
+    asking = Thread(target=lambda: answers.append(gateway.ask(SLEEPING, b"x" * 300_000)))
+    asking.start()
+    gateway.await_waiting(some=True)
+    assert answers == []
+    gateway.there.set()
+    asking.join(60)
+    assert answers == [(200, b"300000")]
+    assert set(gateway.asked) == {Service("vision", SLEEPING)}
+
+
+def test_a_service_that_serves_is_asked_at_once(gateway: Gateway) -> None:
+    gateway.there.set()
+    assert gateway.ask(SLEEPING) == (200, b"2")
+
+
+def test_nobody_asks_about_a_service_that_always_has_a_replica(gateway: Gateway) -> None:
+    assert gateway.ask(AWAKE) == (200, b"2")
+    assert gateway.asked == []
+
+
+def test_a_request_without_a_token_neither_waits_nor_brings_a_replica(gateway: Gateway) -> None:
+    assert gateway.ask(SLEEPING, token=False)[0] == 403
+    assert gateway.asked == []
+
+
+def test_a_caller_who_leaves_no_longer_waits(gateway: Gateway) -> None:
+    with closing(gateway.connection()) as connection:
+        connection.request("POST", "/v2/models/x/infer", b"{}", gateway.headers(SLEEPING))
+        gateway.await_waiting(some=True)
+    gateway.await_waiting(some=False)
+
+
+@pytest.mark.parametrize("gateway", ["closed", "unknown"], indirect=True)
+def test_without_an_activator_requests_pass_at_once(gateway: Gateway) -> None:
+    assert gateway.ask(SLEEPING) == (200, b"2")
