@@ -19,7 +19,7 @@ from headway.release.driver import actions
 from headway.release.driver.actions import DriverAction, next_action
 from headway.release.driver.clocks import refusal
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
-from headway.release.driver.judge import carried_over, decided_by, gate_version
+from headway.release.driver.judge import carried_over, decided_by, gate_version, nothing_read
 from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.retry import with_retries
@@ -135,7 +135,7 @@ class ReleaseDriver:
         reason = ""
         for _ in range(HISTORY_READINGS):
             raw = dict(self._world.history(rollout, HISTORY_SECONDS))
-            if raw["edges"]:
+            if not nothing_read(raw):
                 self._leased_run.write(EventKind.LEARNED, {"raw": raw})
                 return
             reason = raw["reason"] or "no series"

@@ -45,6 +45,11 @@ class CounterReader(Protocol):
     def tick(self, raw: Mapping[str, Any], *, frozen: bool) -> Tick: ...
 
 
+def nothing_read(raw: Mapping[str, Any]) -> bool:
+    """Whether a reading of the past found no histogram, which earlier drivers kept as one that did; the earliest readings name no edges."""
+    return raw.get("edges") == {}
+
+
 def policy_document(policy: GatePolicy) -> dict[str, Any]:
     """All numbers of the gate, so that a later Headway with other defaults still decides this release as it was begun."""
     return {**asdict(policy), "weights": list(policy.weights), "on_inconclusive": policy.on_inconclusive.value}
@@ -126,7 +131,7 @@ class RolloutJudge:
         body = event.body
         if event.kind == EventKind.LEARNED:
             raw = body["raw"]
-            if not raw.get("edges"):  # nothing was read, and an earlier Headway kept that
+            if nothing_read(raw):
                 return None
             made: Gate = self._made_by.Gate(
                 self._policy, self._reading.edges(raw), self._reading.classes(raw), tick_seconds=self._tick_seconds

@@ -13,6 +13,7 @@ from typing import Any
 from headway.ledger.events import Event, unreadable
 from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit, release_name
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
+from headway.release.driver.judge import nothing_read
 from headway.release.gate.reasons import OUT_OF_TIME
 from headway.release.plan import RolloutPlan, StepKind
 
@@ -255,7 +256,7 @@ def _told(rollout: RolloutState, event: Event) -> RolloutState:
         case EventKind.CHECKED:
             return replace(rollout, checked=True) if body["sound"] else failing("evidence", "; ".join(body["findings"]))
         case EventKind.LEARNED:
-            return replace(rollout, learned=body["raw"]) if body["raw"].get("edges") else rollout  # else it was not read, and is asked anew
+            return rollout if nothing_read(body["raw"]) else replace(rollout, learned=body["raw"])
         case EventKind.INTENDED:
             split = TrafficSplit.read(body["division"])
             grew = grows(rollout.split, split)
