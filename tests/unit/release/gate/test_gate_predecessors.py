@@ -71,9 +71,6 @@ def test_a_gate_decides_like_itself_and_its_predecessors_only():
 
 SOURCES = {
     "a97081ff902c": "b4658269d24a6e512c3ed0a78f0cc9c358b7bff418af0cce4653c4dd66fba974",
-    "5d5926b96a39": "48dcdd7925794e12e3005008524b4b79211b8d97dc2297664393601985f1b3d0",
-    "24da7735d3b1": "dbc1225a451eaa9fa2dbe6e753d91db568755e5d33dfd5662ab5dd03c7e0c303",
-    "e2b8dd0d7a98": "3abc16fce2f872214f98efe5f11620edc70ada31a1fe04bbc017d83515700b1f",
     "fc4f452ae5f1": "7d4eb8d0b3b2031130375957f8d857676c33b80effac0758d1110a22c80638ae",
 }
 """SHA-256 of the sources of each kept gate, under the name that they had."""
