@@ -16,6 +16,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from headway.ledger.events import Event
 from headway.release import messages
+from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.report import measured, plots
 from headway.release.report.page import TONES, ReportedRelease, about, spent, steps_of
@@ -51,8 +52,14 @@ def png(chain: str, environment: str, rollout: RolloutState, events: Sequence[Ev
         y += 34
     y = _traffic(canvas, reported, y + 26)
     _table(canvas, rows, y + 40)
-    canvas.text(_LEFT, height - 44, f"headway release report {chain} -e {environment}", 19, _SOFT)
+    canvas.text(_LEFT, height - 44, command(chain, environment, rollout, events), 19, _SOFT)
     return canvas.png()
+
+
+def command(chain: str, environment: str, rollout: RolloutState, events: Sequence[Event]) -> str:
+    """What shows this release, also once there are others."""
+    number = sum(event.kind == EventKind.STARTED for event in events if event.number <= rollout.number)
+    return f"headway release report {chain} -e {environment} --number {number}"
 
 
 def letters(text: str) -> str:

@@ -82,6 +82,15 @@ def test_a_word_that_is_longer_than_a_line_is_drawn_within_the_margins(rolled_ba
     assert image.height > drawn(rolled_back).height + 3 * 34
 
 
+def test_the_command_of_a_picture_leads_to_its_own_release() -> None:
+    scene, first = ended(bad=True)
+    scene.begin(reason="again")
+    again = scene.driver().run()
+    events = scene.ledger().read()
+    commands = [picture.command(CHAIN, "prod", rollout, events) for rollout in (first, again)]
+    assert commands == [f"headway release report {CHAIN} -e prod --number {number}" for number in (1, 2)]
+
+
 def test_the_same_release_gives_the_same_picture(rolled_back: tuple[Scene, RolloutState]) -> None:
     scene, rollout = rolled_back
     assert picture.png(CHAIN, "prod", rollout, scene.ledger().read()) == picture.png(CHAIN, "prod", rollout, scene.ledger().read())
