@@ -285,10 +285,10 @@ RULES = (
         settings={
             name: {"type": "integer", "minimum": 0, "default": default}
             for name, default in {
-                "fewestMebibytes": 17_500,
-                "fewestMillicores": 6_900,
+                "fewestMebibytes": 17_800,
+                "fewestMillicores": 7_100,
                 "mostMebibytes": 24_500,
-                "mostMillicores": 8_800,
+                "mostMillicores": 9_000,
                 "nodeMebibytes": 510,
                 "nodeMillicores": 400,
                 "nodes": 3,

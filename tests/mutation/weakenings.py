@@ -445,7 +445,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         ),
     ),
     "A compressed body that unpacks beyond the contract": (
-        opened("nobody unpacks it before its size is judged", "for each in (_UNPACK, buffer)", "for each in (buffer,)"),
+        opened("nobody unpacks it before its size is judged", "filters = [_UNPACK, _buffer(", "filters = [_buffer("),
     ),
     "Fill the gateway's memory": (
         opened("more than there is may be used", '"max_heap_size_bytes": heap', '"max_heap_size_bytes": 100 * heap'),

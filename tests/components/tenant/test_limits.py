@@ -106,7 +106,7 @@ def test_only_the_gateway_may_ask_and_only_the_limiter_may_count() -> None:
 def test_the_limiters_namespace_is_meshed_and_lets_questions_in() -> None:
     (place,) = [each for each in namespaces.NAMESPACES if each.name == limiter.RATE_LIMIT]
     assert place.meshed, "without proxies nobody would check who asks"
-    assert limiter.GRPC_PORT in place.open_to_all
+    assert limiter.GRPC_PORT in place.open_to_gateway
 
 
 def test_the_limiter_reads_the_one_set_of_questions_that_the_gateway_names() -> None:

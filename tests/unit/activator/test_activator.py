@@ -2,6 +2,7 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
@@ -180,7 +181,7 @@ def test_a_question_names_a_service_and_how_long_to_wait() -> None:
 def port() -> Iterator[tuple[int, threading.Event, WaitingRoom]]:
     """A room behind its port, whose service has a replica once the event is set."""
     there = threading.Event()
-    room = WaitingRoom(lambda _: there.is_set(), time_of(there), lambda seconds: there.wait(min(seconds, 0.02)) and None)
+    room = WaitingRoom(lambda _: there.is_set(), time_of(there), lambda seconds: time.sleep(min(seconds, 0.02)))
     with listening("127.0.0.1", 0, holding(room), consequence="", remedy="") as found:
         yield found, there, room
 

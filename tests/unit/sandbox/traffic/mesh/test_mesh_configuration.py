@@ -184,6 +184,7 @@ def test_the_gateways_filters_have_one_order_whichever_object_is_older(youngest_
         "headway.rate_limit",
         "headway.global_rate_limit",
         "headway.tokens",
+        "headway.activate",
         "headway.experiment",
         "headway.overload",
         patches.ROUTER,
