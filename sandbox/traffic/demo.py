@@ -166,7 +166,8 @@ def _summary(
     say_line(f"The control plane, Prometheus, the proxies and the pods use {trials.memory() / 2**30:.1f} GiB of memory.")
     say_line("Everything still runs, so that you can look at it (docs/guide/traffic.md). Stop it with `make demo-down`.")
     _commands((*FIRST_LINES, *tried.questions(trials.layout)))
-    say_line(f"Release something yourself: {PAGE}.")
+    if trials.served == CLASSIFIER:
+        say_line(f"Release something yourself: {PAGE}.")
 
 
 def minutes(seconds: float) -> str:
