@@ -198,8 +198,24 @@ def test_what_runs_is_left_alone_and_what_died_is_started_again(load: Load) -> N
     load.settle(PER_REPLICA, replicas=1)
 
 
+def test_a_request_that_is_held_brings_the_first_replica(load: Load) -> None:
+    """It is counted at the gateway only when it is over."""
+    waiting = f'headway_activator_waiting_requests{{tenant="{TENANT}",model="defects"}} '
+    with shown("istio_build 1\n") as proxy, shown(f"{waiting}0\n") as activator:
+        load.prometheus.scrape("proxies", [proxy.target], {"job": "monitoring/mesh-proxies"})
+        load.prometheus.scrape("activator", [activator.target], {"job": "activator"})
+        eventually(lambda: load.prometheus.query("istio_build"), WITHIN)
+        load.settle(PER_REPLICA, replicas=1)
+        load.apply(scaler(least=0))
+        load.waiting(0)
+        eventually(lambda: load.replicas() == 0, WITHIN)
+        load.silence()
+        activator.text = f"{waiting}1\n"
+        eventually(lambda: load.replicas() == 1, WITHIN)
+
+
 def test_a_service_that_may_go_to_zero_stays_there_until_somebody_asks(load: Load) -> None:
-    """Its replicas' own series go with them, and what the gateway's proxies count remains."""
+    """Its replicas' own series go with them, and what the gateway's proxies count remains, also of the last ten minutes: so it is last."""
     labels = f'destination_service_namespace="{TENANT}",destination_service_name="{NAME}",reporter="source",response_code="503"'
     with shown("istio_build 1\n") as proxy:
         load.prometheus.scrape("proxies", [proxy.target], {"job": "monitoring/mesh-proxies"})
@@ -216,19 +232,3 @@ def test_a_service_that_may_go_to_zero_stays_there_until_somebody_asks(load: Loa
                 break
             time.sleep(1)
         assert load.replicas() == 1
-
-
-def test_a_request_that_is_held_brings_the_first_replica(load: Load) -> None:
-    """It is counted at the gateway only when it is over."""
-    waiting = f'headway_activator_waiting_requests{{tenant="{TENANT}",model="defects"}} '
-    with shown("istio_build 1\n") as proxy, shown(f"{waiting}0\n") as activator:
-        load.prometheus.scrape("proxies", [proxy.target], {"job": "monitoring/mesh-proxies"})
-        load.prometheus.scrape("activator", [activator.target], {"job": "activator"})
-        eventually(lambda: load.prometheus.query("istio_build"), WITHIN)
-        load.settle(PER_REPLICA, replicas=1)
-        load.apply(scaler(least=0))
-        load.waiting(0)
-        eventually(lambda: load.replicas() == 0, WITHIN)
-        load.silence()
-        activator.text = f"{waiting}1\n"
-        eventually(lambda: load.replicas() == 1, WITHIN)
