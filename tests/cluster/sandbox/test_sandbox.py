@@ -220,6 +220,28 @@ def test_a_new_user_comes_from_a_starter_to_a_ready_service_by_the_guide(sandbox
     assert not [name for name in sandbox.objects("vision") if "labels" in name], "a contract that is gone takes its objects with it"
 
 
+def test_what_a_deleted_stack_file_leaves_running_is_told_until_it_is_destroyed(sandbox: Sandbox) -> None:
+    file, folder = sandbox.project / "stacks/Pulumi.sandbox-assist.yaml", sandbox.project / "tenants/assist"
+    kept = sandbox.project / "assist"
+    contents = file.read_bytes()
+    try:
+        folder.rename(kept)
+        file.unlink()
+        told = sandbox.up()
+        assert "Everything is ready" in told
+        assert "sandbox-assist has no stack file any more, and what it deployed still runs" in told
+        for words in (("destroy",), ("stack", "rm")):
+            command = [str(sandbox.layout.bin / "pulumi"), *words, "-s", "sandbox-assist", "--yes"]
+            environment = {**sandbox.environment, **sandbox.layout.shell_environment()}
+            done = subprocess.run(command, cwd=sandbox.project, env=environment, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stdout + done.stderr
+        assert "has no stack file" not in sandbox.up()
+    finally:
+        kept.rename(folder)
+        file.write_bytes(contents)
+        sandbox.up()
+
+
 def test_a_node_that_offers_no_gpu_fails_the_up_which_names_it_and_what_to_do(sandbox: Sandbox) -> None:
     from kubernetes import client, config
 
@@ -363,30 +385,6 @@ def test_down_leaves_no_process_and_up_resumes_the_state_whatever_the_clock(
     (tmp_path / "sitecustomize.py").write_text(CLOCK, encoding="utf-8")
     assert "nothing changed" in sandbox.up(PYTHONPATH=str(tmp_path))
     assert processes_of(sandbox) == {}, "what was taken down stays down until it is asked for"
-
-
-def test_what_a_deleted_stack_file_leaves_running_is_told_until_it_is_destroyed(sandbox: Sandbox) -> None:
-    """The last of this sandbox, which has one tenant less then."""
-    file, folder = sandbox.project / "stacks/Pulumi.sandbox-assist.yaml", sandbox.project / "tenants/assist"
-    kept = sandbox.project / "assist"
-    contents = file.read_bytes()
-    if not (sandbox.layout.backend / ".pulumi/stacks/headway/sandbox-assist.json").exists():
-        sandbox.up()  # a first try has destroyed it
-    try:
-        folder.rename(kept)
-        file.unlink()
-        told = sandbox.up()
-        assert "Everything is ready" in told
-        assert "sandbox-assist has no stack file any more, and what it deployed still runs" in told
-        for words in (("destroy", "--skip-preview"), ("stack", "rm")):
-            command = [str(sandbox.layout.bin / "pulumi"), *words, "-s", "sandbox-assist", "--yes"]
-            environment = {**sandbox.environment, **sandbox.layout.shell_environment()}
-            done = subprocess.run(command, cwd=sandbox.project, env=environment, check=False, capture_output=True, text=True)
-            assert done.returncode == 0, done.stdout + done.stderr
-        assert "has no stack file" not in sandbox.up()
-    finally:
-        kept.rename(folder)
-        file.write_bytes(contents)
 
 
 def test_reset_forgets_everything(tmp_path: Path) -> None:
