@@ -94,9 +94,10 @@ class ShownLoop(Protocol):
 
 
 @contextmanager
-def showing(pulse: ShownLoop, address: str, port: int) -> Generator[int]:
-    """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError when it cannot be had."""
+def showing(pulse: ShownLoop, address: str, port: int, option: str = "--serve") -> Generator[int]:
+    """Show `pulse` until the end of the block; the port, which is a free one for 0. Raises UserError, which names the `option`, when it cannot
+    be had."""
     found = pages({"/healthz": lambda: (200, "well\n") if pulse.well else (503, "stuck\n"), "/metrics": lambda: (200, pulse.text())})
-    consequence, remedy = "The loop was not started.", "Choose another address or port for --serve."
+    consequence, remedy = "The loop was not started.", f"Choose another address or port for {option}."
     with listening(address, port, found, consequence=consequence, remedy=remedy) as listened:
         yield listened

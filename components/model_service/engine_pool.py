@@ -11,7 +11,7 @@ from typing import Any
 
 from components import rbac
 from components.addons.istio import PROXY_CONFIG
-from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_CONTAINER, RESTRICTED_POD
+from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_POD
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.model_service import vllm
@@ -19,6 +19,7 @@ from components.model_service.pod import grace_seconds
 from components.model_service.serving import RELAY_PORT
 from components.model_service.workload import arm_name, arm_selector
 from components.naming import physical
+from components.platform import loops
 from components.platform.mesh import GATEWAY
 from components.tenant.isolation import HTTPS_PORT, PRIVATE_RANGES
 from components.tenant.surroundings import Surroundings
@@ -30,7 +31,6 @@ GROUP = "inference.networking.k8s.io"
 PICKER = ENDPOINT_PICKER_COMMAND
 PORT, PAGES_PORT = 9002, 9090
 """Where gateways ask, as the reference picker has it, and where it shows itself."""
-SCRATCH = "/scratch"
 
 
 def picker_name(model: str) -> str:
@@ -131,18 +131,7 @@ def picker(tenant: str, model: Model, image: str) -> Iterator[Manifest]:
             spec={"host": f"{name}.{tenant}.svc.cluster.local", "trafficPolicy": policy},
         ),
     )
-    shown = [{"port": "metrics", "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"}]
-    yield Manifest(
-        role="picker-monitor",
-        body=object_(
-            "monitoring.coreos.com/v1",
-            "PodMonitor",
-            name,
-            namespace=tenant,
-            labels=marks,
-            spec={"selector": picked, "sampleLimit": 100, "podMetricsEndpoints": shown},
-        ),
-    )
+    yield Manifest(role="picker-monitor", body=loops.monitor(name, tenant, "metrics", marks=marks))
 
 
 def _deployment(tenant: str, model: Model, image: str) -> dict[str, Any]:
@@ -150,15 +139,12 @@ def _deployment(tenant: str, model: Model, image: str) -> dict[str, Any]:
     name, marks = picker_name(model.name), _marks(tenant, model.name)
     drain = model.health.drain.whole_seconds
     probe = {"httpGet": {"path": "/healthz", "port": "metrics"}, "periodSeconds": 5, "timeoutSeconds": 2}
-    container = {
-        "name": PICKER,
+    special = {
         "image": image,
         "args": [
             *(ENDPOINT_PICKER_COMMAND, name, "--in-cluster", "--namespace", tenant, "--page-port", str(RELAY_PORT)),
             *("--serve", f"0.0.0.0:{PORT}", "--metrics", f"0.0.0.0:{PAGES_PORT}", "--grace", str(drain)),
         ],
-        # The client of Kubernetes keeps the API server's certificate in a temporary file.
-        "env": [{"name": "TMPDIR", "value": SCRATCH}],
         "ports": [
             {"name": "grpc", "containerPort": PORT, "protocol": "TCP"},
             {"name": "metrics", "containerPort": PAGES_PORT, "protocol": "TCP"},
@@ -168,18 +154,16 @@ def _deployment(tenant: str, model: Model, image: str) -> dict[str, Any]:
         # It says no before it knows its engines, and while it ends: neither is cured by a new one.
         "readinessProbe": {**probe, "failureThreshold": 1},
         "livenessProbe": {**probe, "httpGet": {"path": "/metrics", "port": "metrics"}, "failureThreshold": 6},
-        "securityContext": dict(RESTRICTED_CONTAINER),
-        "volumeMounts": [{"name": "scratch", "mountPath": SCRATCH}],
     }
     pod = {
         "automountServiceAccountToken": True,
-        "containers": [container],
+        "containers": [loops.container(PICKER, special)],
         "enableServiceLinks": False,
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "securityContext": dict(RESTRICTED_POD),
         "serviceAccountName": name,
         "terminationGracePeriodSeconds": grace_seconds(drain),
-        "volumes": [{"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}}],
+        "volumes": [dict(loops.SCRATCH_VOLUME)],
     }
     annotations = {
         PROXY_CONFIG: f'{{"holdApplicationUntilProxyStarts":true,"terminationDrainDuration":"{grace_seconds(drain)}s"}}',

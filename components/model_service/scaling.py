@@ -99,7 +99,7 @@ def _trigger(trigger: Trigger, model: Model, scope: Scope, surroundings: Surroun
 
 def _waking(model: Model, scope: Scope, surroundings: Surroundings) -> tuple[dict[str, Any], ...]:
     """What brings the first replica: requests as the gateway's proxies count them, those that nobody answered too, and requests that are held
-    meanwhile, which are counted only when they are over. While neither can be read, the fallback does.
+    meanwhile, which are counted only when they are over. While the proxies' count cannot be read, the fallback does.
     """
     measured, waiting = signal("request_rate"), f'sum({WAITING_REQUESTS}{{tenant="{scope.tenant}",model="{scope.model}"}}) or vector(0)'
     return (

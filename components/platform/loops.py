@@ -13,6 +13,7 @@ from components.platform.capacity import PLATFORM_PRIORITY
 REPLICAS = 2
 SCRATCH = "/scratch"
 """The only place where the loop can write."""
+SCRATCH_VOLUME: Mapping[str, Any] = {"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}}
 SETTINGS = "/settings"
 """Where the loop reads what the platform layer wrote for it."""
 
@@ -35,7 +36,7 @@ def deployment(
     name; `settings` names a ConfigMap that they read; `annotations` are the pods'."""
     pod = {
         "automountServiceAccountToken": True,
-        "containers": [_whole(name, each, settings) for each in containers],
+        "containers": [container(name, each, settings) for each in containers],
         "enableServiceLinks": False,
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "priorityClassName": PLATFORM_PRIORITY,
@@ -44,7 +45,7 @@ def deployment(
         "terminationGracePeriodSeconds": grace_seconds,
         "topologySpreadConstraints": spread(picked(name)),
         "volumes": [
-            {"name": "scratch", "emptyDir": {"sizeLimit": "16Mi"}},
+            dict(SCRATCH_VOLUME),
             *([{"name": "settings", "configMap": {"name": settings}}] if settings else []),
         ],
     }
@@ -64,12 +65,13 @@ def deployment(
     )
 
 
-def _whole(name: str, container: Mapping[str, Any], settings: str | None) -> dict[str, Any]:
+def container(name: str, special: Mapping[str, Any], settings: str | None = None) -> dict[str, Any]:
+    """A container of a loop: what is `special` about it, and what all have."""
     return {
         "name": name,
-        **container,
+        **special,
         # The client of Kubernetes keeps the API server's certificate in a temporary file.
-        "env": [*container.get("env", ()), {"name": "TMPDIR", "value": SCRATCH}],
+        "env": [*special.get("env", ()), {"name": "TMPDIR", "value": SCRATCH}],
         "securityContext": dict(RESTRICTED_CONTAINER),
         "volumeMounts": [
             {"name": "scratch", "mountPath": SCRATCH},
@@ -96,8 +98,12 @@ def probes(port: str) -> dict[str, Any]:
     return {"livenessProbe": {**probe, "failureThreshold": 3}, "readinessProbe": {**probe, "failureThreshold": 1}}
 
 
-def monitor(name: str, namespace: str, *ports: str, series: int = 100, **more: Any) -> dict[str, Any]:
-    """What scrapes the loop at these ports, at most so many series of a page. Needs the Prometheus operator's definitions."""
+def monitor(
+    name: str, namespace: str, *ports: str, series: int = 100, marks: Mapping[str, str] | None = None, **more: Any
+) -> dict[str, Any]:
+    """What scrapes the loop at these ports, at most so many series of a page. Needs the Prometheus operator's definitions. `marks`: its labels,
+    where they are not those of a loop of the platform."""
     endpoints = [{"port": port, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"} for port in ports]
-    spec = {"selector": {"matchLabels": picked(name)}, "sampleLimit": series, "podMetricsEndpoints": endpoints, **more}
-    return object_("monitoring.coreos.com/v1", "PodMonitor", name, namespace=namespace, labels=labels(name), spec=spec)
+    selected = dict(marks) if marks else picked(name)
+    spec = {"selector": {"matchLabels": selected}, "sampleLimit": series, "podMetricsEndpoints": endpoints, **more}
+    return object_("monitoring.coreos.com/v1", "PodMonitor", name, namespace=namespace, labels=marks or labels(name), spec=spec)

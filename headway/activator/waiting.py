@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum, unique
 from typing import Any
+from urllib.parse import quote
 
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -37,7 +38,7 @@ CLIENT = ApiClient(
     if_refused="Nothing is held: requests to a service without a replica are sent on at once.",
     remedy="Use an identity that may list EndpointSlices.",
 )
-_SLICES = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices?labelSelector={}%3D{}"
+_SLICES = "/apis/discovery.k8s.io/v1/namespaces/{}/endpointslices?labelSelector={}"
 _LARGEST = 4 << 20
 
 
@@ -157,7 +158,7 @@ def serves(api: KubernetesApi) -> Callable[[Service], bool | None]:
 
     def of(service: Service) -> bool | None:
         try:
-            slices = list(api.each(_SLICES.format(service.tenant, MODEL.replace("/", "%2F"), service.model), largest=_LARGEST))
+            slices = list(api.each(_SLICES.format(service.tenant, quote(f"{MODEL}={service.model}", safe="")), largest=_LARGEST))
         except (OutOfReachError, UserError):
             return None
         return any(ready(each) for each in slices)

@@ -1,18 +1,15 @@
 """`headway artifact-cache`: the loop that keeps a pool's artifacts on its node and hands them to their tenants' pods."""
 
 import queue
-import signal
-import sys
 import threading
 import time
 from pathlib import Path
-from types import FrameType
 from typing import Annotated
 
 import typer
 
 from headway.cli.listening_place import listening_place
-from headway.problem import UserError
+from headway.cli.loop_process import kubeconfig, reaching, say, told_to_end
 
 
 def artifact_cache(
@@ -34,40 +31,18 @@ def artifact_cache(
     from headway.artifact_cache.cluster import ArtifactCluster
     from headway.artifact_cache.serving import CacheStatus, served
     from headway.artifact_cache.store import ArtifactStore
-    from headway.environment.kubernetes import UnusableKubeconfigError
 
     address, port = listening_place(serve)
-    try:
-        cluster = ArtifactCluster(None if in_cluster else _kubeconfig())
-    except UnusableKubeconfigError as failure:
-        raise UserError(
-            f"No cluster can be reached: {failure.reason}.", "Nothing was started.", "Set KUBECONFIG, or run it in a pod."
-        ) from None
+    with reaching():
+        cluster = ArtifactCluster(kubeconfig(in_cluster=in_cluster))
     watched = CacheStatus(ArtifactStore(folder, room, time.monotonic))
-    stop, heard = threading.Event(), queue.SimpleQueue[loop.Configurations]()
-
-    def end(number: int, frame: FrameType | None) -> None:
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+    stop, heard = told_to_end(), queue.SimpleQueue[loop.Configurations]()
     with served(watched, Callers(cluster.user_of, time.monotonic), address, port, metrics) as (files, shown):
-        _say(f"serving on {address}:{files}, metrics on {address}:{shown}")
-        hearing = threading.Thread(target=loop.hear, args=(cluster, pool, heard, stop, _say), daemon=True)
-        keeping = threading.Thread(target=loop.keep, args=(watched, loop.downloads(boto3.client("s3")), heard, stop, _say), daemon=True)
+        say(f"serving on {address}:{files}, metrics on {address}:{shown}")
+        hearing = threading.Thread(target=loop.hear, args=(cluster, pool, heard, stop, say), daemon=True)
+        keeping = threading.Thread(target=loop.keep, args=(watched, loop.downloads(boto3.client("s3")), heard, stop, say), daemon=True)
         for worker in (hearing, keeping):
             worker.start()
         watched.workers = (hearing, keeping)
         # The threads wait for the next change; the process need not.
         stop.wait()
-
-
-def _kubeconfig() -> str:
-    import os
-
-    return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()

@@ -1,12 +1,11 @@
 """`headway endpoint-picker`: says which engine of a service's pools answers each prompt; one for each service that is a pool of engines."""
 
-import sys
 from typing import Annotated
 
 import typer
 
 from headway.cli.listening_place import listening_place
-from headway.problem import UserError
+from headway.cli.loop_process import kubeconfig, reaching, say
 
 
 def endpoint_picker(
@@ -24,34 +23,21 @@ def endpoint_picker(
     Runs until it is stopped. It reads the InferencePools that name it, their pods, and the metrics pages of these.
     """
     import asyncio
-    import os
     import signal
     from functools import partial
-    from pathlib import Path
 
     from headway.endpoint_picker.cluster import PickerCluster
     from headway.endpoint_picker.process import run
     from headway.endpoint_picker.rounds import asked_page
-    from headway.environment.kubernetes import UnusableKubeconfigError
 
-    kubeconfig = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    try:
-        cluster = PickerCluster(None if in_cluster else kubeconfig, namespace, name)
-    except UnusableKubeconfigError as failure:
-        raise UserError(
-            f"No cluster can be reached: {failure.reason}.", "Nothing was started.", "Set KUBECONFIG, or run it in a pod."
-        ) from None
+    with reaching():
+        cluster = PickerCluster(kubeconfig(in_cluster=in_cluster), namespace, name)
 
     async def until_stopped() -> None:
         stop = asyncio.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         places = {"serve": listening_place(serve), "show": listening_place(metrics)}
-        await run(cluster.engines, partial(asked_page, port=page_port), **places, grace=grace, unready=unready, say=_say, stop=stop)
+        await run(cluster.engines, partial(asked_page, port=page_port), **places, grace=grace, unready=unready, say=say, stop=stop)
 
     asyncio.run(until_stopped())
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()

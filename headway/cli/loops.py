@@ -16,6 +16,7 @@ import typer
 from headway.bounded_yaml import bounded_yaml
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.listening_place import listening_place
+from headway.cli.loop_process import told_to_end
 from headway.cli.nodes import KubeconfigOption
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
@@ -82,8 +83,6 @@ def activate(
     Needs the right to list EndpointSlices. Told to end, it first answers who waits. Exit codes: 0 it was told to end, 3 it cannot listen.
     """
     import os
-    import signal
-    import threading
     import time
 
     from headway.activator import waiting
@@ -91,18 +90,12 @@ def activate(
     from headway.environment.kubernetes import KubernetesApi
     from headway.listening import listening, showing
 
-    ending = threading.Event()
-
-    def end(_number: int, _frame: object) -> None:
-        ending.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+    ending = told_to_end()
     api = KubernetesApi(kubeconfig or os.environ.get("KUBECONFIG"), client=waiting.CLIENT)
     room = waiting.WaitingRoom(waiting.serves(api), time.monotonic, time.sleep)
     place, remedy = listening_place(serve), "Choose another address or port for --serve."
     with (
-        showing(room, *listening_place(show)),
+        showing(room, *listening_place(show), option="--show"),
         listening(*place, holding(room), consequence="Nothing is held.", remedy=remedy),
     ):
         ending.wait()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.cli.listening_place import listening_place
+from headway.cli.loop_process import told_to_end
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError, on_one_line, printable
 
@@ -111,9 +112,6 @@ def watch(
 ) -> None:
     """Quarantine nodes that report a fatal GPU fault, drain them within disruption budgets, and re-admit them after
     a passing diagnostic."""
-    import signal
-    import threading
-
     from headway.listening import showing
     from headway.node_health import watch as loop
     from headway.node_health.decision import NodeHealthPolicy
@@ -135,13 +133,7 @@ def watch(
         for one in done:
             _say(one)
         raise typer.Exit(Exit.REFUSED if any(one.refused for one in done) else Exit.OK)
-    stop = threading.Event()
-
-    def end(_number: int, _frame: object) -> None:
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, end)
+    stop = told_to_end()
     pulse = Pulse(time.monotonic, SILENT_ROUNDS * max(interval, loop.INTERVAL_SECONDS))
     with showing(pulse, *listening_place(serve)) if serve else nullcontext():
         loop.watch(cluster, NodeHealthPolicy(), time.time, stop, _say, turn, pulse, interval)

@@ -18,8 +18,8 @@ from headway.problem import Exit, UserError
 from headway.release.driver import actions
 from headway.release.driver.actions import DriverAction, next_action
 from headway.release.driver.clocks import refusal
-from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
-from headway.release.driver.judge import carried_over, decided_by, gate_version, nothing_read
+from headway.release.driver.event_kinds import EventKind, ReleaseOutcome, nothing_read
+from headway.release.driver.judge import carried_over, decided_by, gate_version
 from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.retry import with_retries

@@ -1,7 +1,9 @@
 """Kinds of events in a service's chain, and what each means. What a kind's body holds is said where it is written, in
 `driver.py`."""
 
+from collections.abc import Mapping
 from enum import StrEnum, unique
+from typing import Any
 
 from headway.ledger import serving
 from headway.ledger.events import ACCEPTED, BOUND
@@ -72,3 +74,8 @@ class ReleaseOutcome(StrEnum):
     """Means traffic went back because a time was over; nothing was shown against the version."""
     REFUSED = "refused"
     """Means it never got as far as being deployed."""
+
+
+def nothing_read(raw: Mapping[str, Any]) -> bool:
+    """Whether a reading of the past (LEARNED) found no histogram, which earlier drivers kept as one that did; the earliest name no edges."""
+    return raw.get("edges") == {}

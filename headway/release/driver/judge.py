@@ -19,7 +19,7 @@ import numpy as np
 from headway.contract.rollout import OnInconclusive
 from headway.ledger.events import Event
 from headway.release import gate
-from headway.release.driver.event_kinds import EventKind, OperatorRequest
+from headway.release.driver.event_kinds import EventKind, OperatorRequest, nothing_read
 from headway.release.earlier_gates import kept_gate
 from headway.release.evidence import reading
 from headway.release.gate import Counts, Decision, Gate, GatePolicy, Phase, Reason, Tick, Verdict
@@ -43,11 +43,6 @@ class CounterReader(Protocol):
         ...
 
     def tick(self, raw: Mapping[str, Any], *, frozen: bool) -> Tick: ...
-
-
-def nothing_read(raw: Mapping[str, Any]) -> bool:
-    """Whether a reading of the past found no histogram, which earlier drivers kept as one that did; the earliest readings name no edges."""
-    return raw.get("edges") == {}
 
 
 def policy_document(policy: GatePolicy) -> dict[str, Any]:

@@ -12,8 +12,7 @@ from typing import Any
 
 from headway.ledger.events import Event, unreadable
 from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit, release_name
-from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
-from headway.release.driver.judge import nothing_read
+from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome, nothing_read
 from headway.release.gate.reasons import OUT_OF_TIME
 from headway.release.plan import RolloutPlan, StepKind
 
