@@ -72,6 +72,16 @@ class ControlPlane:
         )
 
 
+def kubeconfig_of(plane: ControlPlane, account: str, namespace: str, path: Path) -> Path:
+    """A kubeconfig at `path` with a token of the service account, for an hour."""
+    core: Any = client.CoreV1Api(api_client(plane.kubeconfig.read_text()))
+    token = core.create_namespaced_service_account_token(account, namespace, {"spec": {"expirationSeconds": 3600}})
+    found = yaml.safe_load(plane.kubeconfig.read_text())
+    found["users"][0]["user"] = {"token": token.status.token}
+    path.write_text(yaml.safe_dump(found))
+    return path
+
+
 def api_client(kubeconfig: str) -> client.ApiClient:
     return config.new_client_from_config_dict(yaml.safe_load(kubeconfig))
 

@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from components.platform import activator
 from headway.wire import ACTIVATOR_NAMESPACE, MODEL
-from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually
+from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually, kubeconfig_of
 
 ROLES = ("account", "rights", "binding")
 
@@ -74,12 +73,7 @@ def found(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
         control_plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     made = {each.role: dict(each.body) for each in activator.manifests(f"example.com/headway@sha256:{'0' * 64}")}
     control_plane.create(*(made[role] for role in ROLES))
-    core: Any = client.CoreV1Api(api_client(control_plane.kubeconfig.read_text()))
-    token = core.create_namespaced_service_account_token(activator.NAME, ACTIVATOR_NAMESPACE, {"spec": {"expirationSeconds": 3600}})
-    told = yaml.safe_load(control_plane.kubeconfig.read_text())
-    told["users"][0]["user"] = {"token": token.status.token}
-    kubeconfig = tmp_path_factory.mktemp("activator") / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(told))
+    kubeconfig = kubeconfig_of(control_plane, activator.NAME, ACTIVATOR_NAMESPACE, tmp_path_factory.mktemp("activator") / "kubeconfig")
     port, shown = free_port(), free_port()
     (container,) = made["activator"]["spec"]["template"]["spec"]["containers"]
     said = [each.replace(f"0.0.0.0:{activator.PORT}", f"127.0.0.1:{port}") for each in container["args"]]

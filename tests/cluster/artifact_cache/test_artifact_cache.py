@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kubernetes import client
 
 from components.model_service.configuration import FETCH_CONFIG, FETCH_SCRIPT
@@ -32,7 +31,7 @@ from headway.contract.units import Bytes
 from headway.wire import ARTIFACT_CACHE_AUDIENCE, ARTIFACT_CACHE_NAMESPACE
 from sandbox.cloud import objectstore
 from sandbox.progress import Silent
-from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually
+from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually, kubeconfig_of
 from tests.components.contracts import MODELS, SURROUNDINGS, service
 
 BUCKET, REGION = "artifacts", "us-west-2"
@@ -176,12 +175,7 @@ def node(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) 
         if m.kind in {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Service"}
     ]
     control_plane.create(*(dict(m.body) for m in rights))
-    own: Any = yaml.safe_load(control_plane.kubeconfig.read_text())
-    own["users"] = [
-        {"name": own["users"][0]["name"], "user": {"token": token(control_plane, ARTIFACT_CACHE_NAMESPACE, artifact_cache.NAME, None)}}
-    ]
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(own))
+    kubeconfig = kubeconfig_of(control_plane, artifact_cache.NAME, ARTIFACT_CACHE_NAMESPACE, folder / "kubeconfig")
     made = Node(plane=control_plane, kubeconfig=kubeconfig, folder=folder / "store", process=None)  # pyright: ignore[reportArgumentType]
     made.s3.create_bucket(Bucket=BUCKET, CreateBucketConfiguration={"LocationConstraint": REGION})
     try:

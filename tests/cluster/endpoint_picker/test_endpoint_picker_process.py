@@ -18,14 +18,13 @@ from typing import Any
 
 import grpc
 import pytest
-import yaml
 from kubernetes import client
 
 from components.model_service import engine_pool
 from headway.endpoint_picker.exchange import DESTINATION
 from headway.endpoint_picker.messages import HealthCheckRequest, HealthCheckResponse, ProcessingRequest, ProcessingResponse
 from headway.endpoint_picker.server import HEALTH, NOT_SERVING, SERVICE, SERVING
-from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually
+from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually, kubeconfig_of
 from tests.cluster.definitions import define
 from tests.components.model_service.test_engine_pool import IMAGE, PLAN
 from tests.loopback import Handler, served
@@ -148,12 +147,7 @@ def bed(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -
     plane.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}, *rights)
     core: Any = client.CoreV1Api(api_client(plane.kubeconfig.read_text()))
     eventually(lambda: any(each.metadata.name == "default" for each in core.list_namespaced_service_account(NAMESPACE).items), within=60)
-    token = core.create_namespaced_service_account_token(PICKER, NAMESPACE, client.AuthenticationV1TokenRequest(spec={"audiences": []}))
-    own: Any = yaml.safe_load(plane.kubeconfig.read_text())
-    for each in own["users"]:
-        each["user"] = {"token": token.status.token}
-    kubeconfig = tmp_path_factory.mktemp("picker") / "kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(own))
+    kubeconfig = kubeconfig_of(plane, PICKER, NAMESPACE, tmp_path_factory.mktemp("picker") / "kubeconfig")
     with ExitStack() as stack:
         port = int(stack.enter_context(served(Engine, host=ENGINES[0])).rpartition(":")[2])
         for ip in ENGINES[1:]:
