@@ -1,12 +1,20 @@
 """HTTP servers that tests start for themselves, on loopback."""
 
 import json
+import socket
 import sys
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+
+def free_port() -> int:
+    """One that nobody listens on now."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -20,14 +20,9 @@ from kubernetes.client.exceptions import ApiException
 from components.platform import activator
 from headway.wire import ACTIVATOR_NAMESPACE, MODEL
 from tests.cluster.conftest import PROJECT, ControlPlane, api_client, eventually, kubeconfig_of
+from tests.loopback import free_port
 
 ROLES = ("account", "rights", "binding")
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def listens(port: int) -> bool:

@@ -4,7 +4,7 @@ import copy
 import json
 import socket
 import subprocess
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
@@ -12,17 +12,16 @@ from typing import Any
 
 from components.manifests import Manifest
 from components.model_service.manifests import ServicePlan
+from components.platform import mesh
+from components.tenant.manifests import TenantPlan
+from sandbox.traffic.mesh import envoy_configuration
 from sandbox.traffic.mesh.snapshot import MeshSnapshot
 from sandbox.traffic.programs import programs
+from tests.components.contracts import POOLS, SURROUNDINGS, tenant
+from tests.loopback import free_port as free_port
 from tests.traffic.bed import PROJECT
 
 _PATIENCE = 60.0
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 @contextmanager
@@ -76,3 +75,13 @@ def snapshot(manifests: Iterable[Manifest], *more: Mapping[str, Any]) -> MeshSna
     for number, body in enumerate(found):
         body["metadata"]["uid"] = f"uid-{number}"
     return MeshSnapshot.of(found)
+
+
+def behind_gateway(made: Sequence[ServicePlan], ips: Iterable[Iterable[str]]) -> MeshSnapshot:
+    """The gateway with its rules, and one tenant's services, each with ready replicas at its `ips`; all of it is in force."""
+    plan = TenantPlan(tenant=tenant(made[0].tenant), models=tuple(each.model for each in made), pools=POOLS, surroundings=SURROUNDINGS)
+    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
+    manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
+    found = snapshot(manifests, *(body for one, own in zip(made, ips, strict=True) for body in replicas(one, own)))
+    assert envoy_configuration.judge(found) == {}
+    return found

@@ -10,15 +10,13 @@ from time import monotonic, sleep, time
 import pytest
 
 from components.model_service.manifests import ServicePlan
-from components.platform import mesh
-from components.tenant.manifests import TenantPlan
 from headway.activator.serving import holding
 from headway.activator.waiting import Service, WaitingRoom
 from headway.listening import listening
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.pod_addresses import loopback
-from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, service, tenant
+from tests.components.contracts import MODELS, SURROUNDINGS, changed, service, tenant
 from tests.loopback import Handler, served
 from tests.traffic import proxied
 from tests.traffic.static_configuration import static
@@ -76,12 +74,7 @@ def plans() -> list[ServicePlan]:
 @pytest.fixture
 def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     """A gateway before two services, of which one may have no replica; with `away`, before no activator."""
-    folder, made = tmp_path_factory.mktemp("activation"), plans()
-    plan = TenantPlan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
-    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
-    manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
-    snapshot = proxied.snapshot(manifests, *(body for one in made for body in proxied.replicas(one, [ADDRESSES[one.model.name]])))
-    assert envoy_configuration.judge(snapshot) == {}
+    folder, snapshot = tmp_path_factory.mktemp("activation"), proxied.behind_gateway(plans(), [[ip] for ip in ADDRESSES.values()])
     issuers, there, asked = TokenIssuers(folder / "issuers"), Event(), list[Service]()
 
     def serves(one: Service) -> bool:

@@ -13,13 +13,10 @@ from time import monotonic, sleep, time
 import pytest
 
 from components.model_service.manifests import ServicePlan
-from components.platform import mesh
-from components.tenant.manifests import TenantPlan
 from sandbox.traffic.mesh import envoy_configuration, listeners
-from sandbox.traffic.mesh.snapshot import MeshSnapshot
 from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.pod_addresses import loopback
-from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, service, tenant
+from tests.components.contracts import MODELS, SURROUNDINGS, changed, service, tenant
 from tests.loopback import Handler, served
 from tests.traffic import proxied
 from tests.traffic.static_configuration import static
@@ -99,22 +96,13 @@ def services() -> list[ServicePlan]:
     return found
 
 
-def snapshot() -> MeshSnapshot:
-    made = services()
-    plan = TenantPlan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in ADDRESSES), pools=POOLS, surroundings=SURROUNDINGS)
-    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
-    manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
-    return proxied.snapshot(manifests, *(body for one in made for body in proxied.replicas(one, [ADDRESSES[one.model.name]])))
-
-
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ladder]:
     folder = tmp_path_factory.mktemp("ladder")
     issuers = TokenIssuers(folder / "issuers")
     port = proxied.free_port()
     ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null")
-    made = snapshot()
-    assert envoy_configuration.judge(made) == {}
+    made = proxied.behind_gateway(services(), [[ip] for ip in ADDRESSES.values()])
     found = envoy_configuration.compile_(made, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
     servers: dict[str, type[Server]] = {name: type(name, (Server,), {"waits": Event(), "released": Event()}) for name in ADDRESSES}
     with ExitStack() as stack:

@@ -20,11 +20,10 @@ import pytest
 from components.model_service.manifests import ServicePlan
 from components.model_service.routing import UNREACHED_HEADER
 from components.platform import mesh
-from components.tenant.manifests import TenantPlan
 from sandbox.traffic.mesh import envoy_configuration, listeners
 from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.pod_addresses import loopback
-from tests.components.contracts import MODELS, POOLS, SURROUNDINGS, changed, tenant
+from tests.components.contracts import MODELS, SURROUNDINGS, changed, tenant
 from tests.components.contracts import service as sample
 from tests.loopback import Handler, served
 from tests.traffic import proxied
@@ -88,13 +87,7 @@ def services() -> list[ServicePlan]:
 
 
 def compiled(folder: Any, port: int, issuers: TokenIssuers) -> envoy_configuration.EnvoyConfiguration:
-    both = services()
-    plan = TenantPlan(tenant=tenant("vision"), models=tuple(MODELS[each] for each in (MODEL, LONE)), pools=POOLS, surroundings=SURROUNDINGS)
-    rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
-    manifests = [*rules, *plan.manifests(), *(each for one in both for each in one.manifests())]
-    ips = ((LIVING, DEAD), (ALONE,))
-    made = proxied.snapshot(manifests, *(body for one, own in zip(both, ips, strict=True) for body in proxied.replicas(one, own)))
-    assert envoy_configuration.judge(made) == {}
+    made = proxied.behind_gateway(services(), ((LIVING, DEAD), (ALONE,)))
     ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null")
     return envoy_configuration.compile_(made, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
 

@@ -8,19 +8,12 @@ import urllib.request
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from socket import socket
 
 import pytest
 
-from tests.loopback import Handler, served
+from tests.loopback import Handler, free_port, served
 
 SCRIPT = Path(__file__).parents[3] / "components" / "model_service" / "scripts" / "relay.py"
-
-
-def free_port() -> int:
-    with socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Server(Handler):

@@ -1,7 +1,6 @@
 """The loop that watches users, as a process in a sandbox: what users get changes, and Prometheus, ledger and status say so; nothing is taken back."""
 
 import json
-import socket
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -26,6 +25,7 @@ from sandbox.progress import Silent
 from tests.cluster.command import Command, Sandbox
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.definitions import define
+from tests.loopback import free_port
 from tests.unit.release.town import rendered
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -84,12 +84,6 @@ class Watched:
         return "".join(each.read_text() for each in sorted((self.sandbox.layout.ledger / SERVICE / "drift").rglob("*.json")))
 
 
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def watched(control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Watched]:
     sandbox = Sandbox(tmp_path)
@@ -107,7 +101,7 @@ def watched(control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.Mon
     head = {"name": "defects", "namespace": "vision", "labels": {"platform.io/model": "defects"}}
     route = {"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "metadata": head}
     control_plane.create({**route, "spec": {"hosts": ["defects"], **rendered(TrafficSplit.only(release))}})
-    monitoring, port = servers.start(control_plane.layout, Silent()), _free_port()
+    monitoring, port = servers.start(control_plane.layout, Silent()), free_port()
     rules = [{**rule, "for": "0s"} for group in groups("runbooks") for rule in group["rules"] if rule["alert"] == DRIFT_PROVEN.name]
     (monitoring.folder / "rules" / "drift.yml").write_text(json.dumps({"groups": [{"name": "drift", "rules": rules}]}))
     (monitoring.folder / "targets" / "drift.json").write_text(json.dumps(target_file([f"127.0.0.1:{port}"], {"job": "evaluation"})))
