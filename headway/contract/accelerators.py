@@ -268,6 +268,11 @@ def instance_types_of(accelerator: Accelerator) -> tuple[InstanceType, ...]:
     return tuple(sorted((i for i in INSTANCE_TYPES.values() if i.accelerator is accelerator), key=lambda i: (int(i.price), i.name)))
 
 
+def smallest_with(accelerator: Accelerator, gpus: int) -> InstanceType:
+    """The cheapest instance type with at least so many GPUs of a kind."""
+    return next(each for each in instance_types_of(accelerator) if each.gpus >= gpus)
+
+
 def mig_layout_fits(accelerator: Accelerator, layout: Mapping[str, int]) -> bool:
     """Whether one GPU can be cut into `layout` (profile name to count) at once: the profiles need disjoint memory slots.
 

@@ -7,7 +7,7 @@ and the platform offers pods no EFA. Nothing here was measured.
 
 from dataclasses import dataclass
 
-from headway.contract.accelerators import InstanceType, instance_types_of
+from headway.contract.accelerators import InstanceType, smallest_with
 from headway.contract.arithmetic.kv_cache import KvCache
 from headway.contract.arithmetic.node import node_room
 from headway.contract.explanation import Line
@@ -85,7 +85,7 @@ def apart(model: Model, decode_pool: Pool | None = None, prefill_pool: Pool | No
 
 def _traffic(role: Model, pool: Pool | None, prompts: Rate, mean: Bytes) -> NodeTraffic:
     gpus = role.envelope.gpu
-    instance = pool.instance_type if pool else next(i for i in instance_types_of(gpus.accelerator) if i.gpus >= gpus.count)
+    instance = pool.instance_type if pool else smallest_with(gpus.accelerator, gpus.count)
     held = node_room(role, pool).replicas if pool else instance.gpus // gpus.count
     replicas = min(held, role.scaling.max_replicas)
     return NodeTraffic(instance, replicas, Throughput(min(replicas * role.scaling.capacity, int(prompts)) * mean // 3_600))

@@ -6,7 +6,7 @@ GPU of a stage sends its part). NCCL goes by TCP, for the platform offers pods n
 
 from dataclasses import dataclass
 
-from headway.contract.accelerators import InstanceType, instance_types_of
+from headway.contract.accelerators import smallest_with
 from headway.contract.explanation import Line
 from headway.contract.model import Model
 from headway.contract.pool import Pool
@@ -60,8 +60,9 @@ def spanning(model: Model, pool: Pool | None = None) -> Spanning | None:
     runtime, batching = model.runtime, model.batching
     if model.pipeline is None or not isinstance(runtime, Vllm) or batching.kind != "continuous":
         return None
-    nodes, gpus, layers = model.pipeline.nodes, model.envelope.gpu.count, runtime.architecture.layers
-    instance, tokens = _node(model, pool), batching.max_batched_tokens
+    gpu, nodes, layers = model.envelope.gpu, model.pipeline.nodes, runtime.architecture.layers
+    gpus, tokens = gpu.count, batching.max_batched_tokens
+    instance = pool.instance_type if pool else smallest_with(gpu.accelerator, gpus)
     size, ways = handed_on(runtime, tokens), nodes - 1
     least = Duration(ways * int(size) * 1_000_000 // int(instance.pods_network))
     lines = (
@@ -80,8 +81,3 @@ def spanning(model: Model, pool: Pool | None = None) -> Spanning | None:
         Line("handed on for each token", handed_on(runtime, 1), "while answers are written"),
     )
     return Spanning(tokens, size, least, lines)
-
-
-def _node(model: Model, pool: Pool | None) -> InstanceType:
-    gpu = model.envelope.gpu
-    return pool.instance_type if pool else next(each for each in instance_types_of(gpu.accelerator) if each.gpus >= gpu.count)
