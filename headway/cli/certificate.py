@@ -69,19 +69,10 @@ def check(
 def _wanted(environment: str, project: Path | None) -> list[str]:
     from headway.contract.gateway_names import certificate_names
     from headway.contract.reading.tenants import tenants_of
-    from headway.environment.checkout import find
+    from headway.environment.checkout import described, find
 
-    folder = find(project) / "stacks"
-    file = folder / f"Pulumi.{environment}-platform.yaml"
-    known = sorted(each.stem.removeprefix("Pulumi.").removesuffix("-platform") for each in folder.glob("Pulumi.*-platform.yaml"))
-    if not file.is_file():
-        raise UserError(
-            f"There is no environment {environment}.",
-            "Nothing says which hosts its gateway serves.",
-            f"Use one of {', '.join(known)}." if known else "Describe an environment in stacks/ first.",
-            Exit.USAGE,
-        )
-    return list(certificate_names(_hosts(file), tenants_of(environment, folder)))
+    file = described(find(project), environment, "platform")
+    return list(certificate_names(_hosts(file), tenants_of(environment, file.parent)))
 
 
 def _hosts(file: Path) -> list[str]:

@@ -200,20 +200,16 @@ def _environment(environment: str | None, path: Path) -> "tuple[Path, tuple[Pool
         return path, None, ()
     from headway.contract.reading.pools import pools_of
     from headway.contract.reading.tenants import folder_missing
-    from headway.environment.checkout import find
+    from headway.environment.checkout import described, find
 
     project = find(path.absolute() if path.is_dir() else path.absolute().parent)
-    folder = project / "stacks"
-    file = folder / f"Pulumi.{environment}-cluster.yaml"
+    file = described(project, environment)
+    folder = file.parent
     try:
         pools, findings = pools_of(file)
-    except OSError:
-        known = sorted(f.name.removeprefix("Pulumi.").removesuffix("-cluster.yaml") for f in folder.glob("Pulumi.*-cluster.yaml"))
+    except OSError as error:
         raise UserError(
-            f"There is no environment {environment}: {file} cannot be read.",
-            "Nothing was checked.",
-            f"Use one of {', '.join(known)}." if known else "Describe an environment in stacks/ first.",
-            Exit.USAGE,
+            f"{file} cannot be read: {error.strerror}.", "Nothing was checked.", "Make it readable; then run the command again.", Exit.USAGE
         ) from None
     return folder, None if _blocked(findings) else pools, (*findings, *folder_missing(environment, folder, project / "tenants"))
 

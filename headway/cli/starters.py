@@ -36,6 +36,7 @@ def new_tenant(
     """Write the contract of a new tenant to tenants/NAME/tenant.yaml, and the stack file by which an environment has it."""
     from headway.contract.reading.tenants import LAYERS, stack_file
     from headway.contract.starter import stack_starter, tenant_starter
+    from headway.environment.checkout import described
 
     _legal(name)
     if name in LAYERS:
@@ -43,10 +44,8 @@ def new_tenant(
             f"A tenant cannot be named {name}.", f"Its stack would be that of the {name} layer.", "Choose another name.", Exit.USAGE
         )
     stacks = folder.absolute().parent / "stacks"
-    if stacks.is_dir() and not (stacks / f"Pulumi.{environment}-cluster.yaml").is_file():
-        raise UserError(
-            f"There is no environment {environment} in {stacks}.", "Nothing was created.", "Name one that is there.", Exit.USAGE
-        )
+    if stacks.is_dir():
+        described(stacks.parent, environment)
     file, stack = folder / name / "tenant.yaml", stacks / stack_file(environment, name)
     _create(file, tenant_starter(name))
     typer.echo(str(file))

@@ -37,21 +37,25 @@ def find(start: Path | None = None) -> Path:
 
 def environments(project: Path) -> tuple[str, ...]:
     """The environments that the checkout describes, sorted."""
-    return tuple(
-        sorted(f.stem.removeprefix("Pulumi.").removesuffix("-cluster") for f in (project / "stacks").glob("Pulumi.*-cluster.yaml"))
-    )
+    return _with(project, "cluster")
 
 
-def described(project: Path, environment: str) -> Path:
-    """The file that describes the environment's cluster. Raises UserError where there is none: asking for its stack
-    would make one."""
-    file = project / "stacks" / f"Pulumi.{environment}-cluster.yaml"
-    if is_name(environment) and file.exists():
+def _with(project: Path, layer: str) -> tuple[str, ...]:
+    files = (project / "stacks").glob(f"Pulumi.*-{layer}.yaml")
+    return tuple(sorted(file.stem.removeprefix("Pulumi.").removesuffix(f"-{layer}") for file in files))
+
+
+def described(project: Path, environment: str, layer: str = "cluster") -> Path:
+    """The file that describes the environment's cluster, or another layer of it. Raises UserError where there is none:
+    asking for its stack would make one."""
+    file = project / "stacks" / f"Pulumi.{environment}-{layer}.yaml"
+    if is_name(environment) and file.is_file():
         return file
+    known = ", ".join(_with(project, layer))
     raise UserError(
         f"There is no environment {environment}.",
         "Nothing was done.",
-        f"Name one of {', '.join(environments(project))} with --environment.",
+        f"Name one of {known} with --environment." if known else "Describe an environment in stacks/ first.",
         Exit.USAGE,
     )
 
