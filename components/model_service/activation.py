@@ -18,6 +18,11 @@ from headway.contract.pool import Pool
 
 _MARGIN_SECONDS = 10
 """A stream in which nobody says anything for `SILENT_SECONDS` is ended by the gateway."""
+HELD_BYTES = 8 * 2**20
+"""Of one body, as far as the contract allows it. Envoy's own is 1 MiB, and of what is longer it reads no more meanwhile: the request never
+arrives whole and is answered with 408 after `REQUEST_SECONDS`, as one without any body is with 504 (`FilterManager::decodeHeaders` and
+`decodeData` in its source/common/http/filter_manager.cc, `disarmRequestTimeout`). It is what Envoy keeps for a retry too.
+"""
 
 
 def holding(tenant: str, model: Model, pool: Pool, surroundings: Surroundings) -> dict[str, Any] | None:
@@ -27,5 +32,6 @@ def holding(tenant: str, model: Model, pool: Pool, surroundings: Surroundings) -
         return None
     seconds = min(progress_seconds(model, pool), SILENT_SECONDS - _MARGIN_SECONDS)
     asked = {"path": activator.path(tenant, model.name, seconds), "milliseconds": seconds * 1000}
-    patches = host_data(surroundings.public_hosts(tenant, model.name), {ACTIVATE: asked})
+    kept = min(int(model.envelope.largest_request.body), HELD_BYTES)
+    patches = host_data(surroundings.public_hosts(tenant, model.name), {ACTIVATE: asked}, request_body_buffer_limit=kept)
     return gateway_data(f"activate.{tenant}.{model.name}", patches, surroundings, labels("limit", tenant=tenant, model=model.name))

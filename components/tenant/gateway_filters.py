@@ -16,14 +16,14 @@ from components.tenant.surroundings import Surroundings
 _PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRoute"
 
 
-def host_data(hosts: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Patches that tell scripts, by the names of their filters, what they must know of `hosts`."""
+def host_data(hosts: Iterable[str], known: Mapping[str, Mapping[str, Any]], **more: Any) -> list[dict[str, Any]]:
+    """Patches that tell scripts, by the names of their filters, what they must know of `hosts`; `more`: what Envoy itself must."""
     filters = {name: {"@type": _PER_ROUTE, "filter_context": dict(context)} for name, context in sorted(known.items())}
     return [
         {
             "applyTo": "VIRTUAL_HOST",
             "match": {"context": "GATEWAY", "routeConfiguration": {"vhost": {"domainName": host}}},
-            "patch": {"operation": "MERGE", "value": {"typed_per_filter_config": filters}},
+            "patch": {"operation": "MERGE", "value": {**more, "typed_per_filter_config": filters}},
         }
         for host in hosts
     ]

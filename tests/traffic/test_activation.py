@@ -10,6 +10,7 @@ from time import monotonic, sleep, time
 import pytest
 
 from components.model_service.manifests import ServicePlan
+from components.platform import mesh
 from headway.activator.serving import holding
 from headway.activator.waiting import Service, WaitingRoom
 from headway.listening import listening
@@ -105,6 +106,23 @@ def test_a_request_is_held_until_there_is_a_replica_and_arrives_whole(gateway: G
     asking.join(60)
     assert answers == [(200, b"300000")]
     assert set(gateway.asked) == {Service("vision", SLEEPING)}
+
+
+def test_a_large_request_is_held_for_longer_than_a_slow_one_may_take(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """Until it has arrived whole, Envoy counts the time: its buffers must take what a contract allows."""
+    monkeypatch.setattr(mesh, "REQUEST_SECONDS", 1)
+    gateway: Gateway = request.getfixturevalue("gateway")
+    answers = list[tuple[int, bytes]]()
+    asking = Thread(target=lambda: answers.append(gateway.ask(SLEEPING, b"x" * 5_000_000)))
+    asking.start()
+    gateway.await_waiting(some=True)
+    sleep(3)
+    assert answers == []
+    gateway.there.set()
+    asking.join(60)
+    assert answers == [(200, b"5000000")]
 
 
 def test_a_service_that_serves_is_asked_at_once(gateway: Gateway) -> None:

@@ -20,7 +20,7 @@ _OPERATIONS = {
     "NETWORK_FILTER": {"INSERT_BEFORE", "MERGE"},
     "VIRTUAL_HOST": {"MERGE"},
 }
-_MERGED = {"HTTP_FILTER": {"name", "typed_config"}, "VIRTUAL_HOST": {"typed_per_filter_config"}}
+_MERGED = {"HTTP_FILTER": {"name", "typed_config"}, "VIRTUAL_HOST": {"request_body_buffer_limit", "typed_per_filter_config"}}
 """What a merge may hold. Of an HTTP filter istiod takes no more; of a virtual host more is not modelled."""
 
 
@@ -106,13 +106,13 @@ def patched_hosts(hosts: Sequence[EnvoyMessage], filters: Iterable[MeshObject]) 
         for patch, match in _of(GATEWAY, filters)
         if patch["applyTo"] == "VIRTUAL_HOST"
     ]
-    known: dict[str, EnvoyMessage] = {}
-    for domain, value in said:
-        known[domain] = {**known.get(domain, {}), **copy.deepcopy(dict(value["typed_per_filter_config"]))}
     found: list[EnvoyMessage] = []
     for host in hosts:
-        told = {name: config for domain in host["domains"] for name, config in known.get(domain, {}).items()}
-        found.append({**host, "typed_per_filter_config": told} if told else host)
+        known = dict(host)
+        for value in (copy.deepcopy(dict(value)) for domain, value in said if domain in host["domains"]):
+            filters_of_host = {**known.get("typed_per_filter_config", {}), **value.get("typed_per_filter_config", {})}
+            known |= {**value, "typed_per_filter_config": filters_of_host}
+        found.append(known)
     return found
 
 
