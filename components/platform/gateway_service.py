@@ -16,8 +16,14 @@ from components.addons.istio import GATEWAY_DRAIN_SECONDS, GATEWAY_LABELS, GATEW
 from components.addons.load_balancer import LOAD_BALANCER_CLASS
 from components.labels import labels
 from components.manifests import Manifest, object_
+from components.platform.mesh import SILENT_SECONDS
 from headway.wire import GATEWAY_NAMESPACE
 
+IDLE_SECONDS = SILENT_SECONDS + 60
+"""The balancer forgets a connection on which nobody has said anything for so long. By itself after 350 s: an answer that takes longer, or a
+request that is held for a replica, would come to nobody. 60 to 6000 (Elastic Load Balancing, "Update the TCP idle timeout for your Network
+Load Balancer listener").
+"""
 READY_PORT, READY_PATH = 15021, "/healthz/ready"
 """Where a proxy says whether it takes requests; it says no while it drains."""
 
@@ -35,7 +41,7 @@ def manifest(*, public: bool, encrypted: bool, clients: Sequence[IPv4Network], s
             GATEWAY_RELEASE,
             namespace=GATEWAY_NAMESPACE,
             labels=labels("gateway"),
-            annotations=annotations(public=public, subnets=subnets),
+            annotations=annotations(public=public, subnets=subnets, ports=sorted(ports.values())),
             spec={
                 "type": "LoadBalancer",
                 "loadBalancerClass": LOAD_BALANCER_CLASS,
@@ -49,7 +55,7 @@ def manifest(*, public: bool, encrypted: bool, clients: Sequence[IPv4Network], s
     )
 
 
-def annotations(*, public: bool, subnets: Sequence[str]) -> dict[str, str]:
+def annotations(*, public: bool, subnets: Sequence[str], ports: Sequence[int]) -> dict[str, str]:
     """What the controller makes of the Service."""
     attributes = {
         "deregistration_delay.timeout_seconds": str(GATEWAY_DRAIN_SECONDS),
@@ -60,6 +66,7 @@ def annotations(*, public: bool, subnets: Sequence[str]) -> dict[str, str]:
         "healthcheck-path": READY_PATH,
         "healthcheck-port": str(READY_PORT),
         "healthcheck-protocol": "http",
+        **{f"listener-attributes.TCP-{port}": f"tcp.idle_timeout.seconds={IDLE_SECONDS}" for port in ports},
         "nlb-target-type": "ip",
         "scheme": "internet-facing" if public else "internal",
         "subnets": ",".join(subnets),

@@ -46,7 +46,7 @@ SILENT_SECONDS = 3600
 UNREAD_SECONDS = 60
 """Of an answer that its client does not read."""
 UNUSED_SECONDS = 300
-"""Of a connection that carries nothing; the load balancer forgets one after 350 s, and then nobody is told."""
+"""Of a connection that carries nothing."""
 CONNECTIONS = 10_000
 """At once, of one proxy and port; more are closed. At some 70 KiB each with TLS they fit into a proxy's memory."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from components.addons import istio, load_balancer
-from components.platform import gateway_service, namespaces
+from components.platform import gateway_service, mesh, namespaces
 from components.platform.admission import LONGEST_GRACE_SECONDS
 from headway.contract.health import LONGEST_DRAIN
 from headway.contract.units import Duration
@@ -41,6 +41,16 @@ def test_a_caller_in_the_cluster_is_answered_by_way_of_the_balancer() -> None:
 def test_a_pod_that_ends_gets_no_new_connections_while_it_drains() -> None:
     attributes = body()["metadata"]["annotations"][f"{PREFIX}target-group-attributes"].split(",")
     assert "deregistration_delay.timeout_seconds=520" in attributes
+
+
+@pytest.mark.parametrize("encrypted", [False, True])
+def test_the_balancer_keeps_a_connection_as_long_as_a_request_may_be_silent(encrypted: bool) -> None:
+    made = body(encrypted=encrypted)
+    for port in made["spec"]["ports"]:
+        _, _, seconds = made["metadata"]["annotations"][f"{PREFIX}listener-attributes.TCP-{port['port']}"].partition(
+            "tcp.idle_timeout.seconds="
+        )
+        assert mesh.SILENT_SECONDS < int(seconds) <= 6000
 
 
 def test_a_gateway_that_ends_finishes_the_longest_request_of_any_contract() -> None:
