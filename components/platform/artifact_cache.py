@@ -36,6 +36,10 @@ _PORT = "tcp-artifacts"
 """Its first part tells the mesh to pass bytes on and not to read them."""
 _STORE = "/store"
 _MARGIN = 64 * 2**20
+_UNAWAITED = {"pulumi.com/skipAwait": "true"}
+"""There may be no node, and an update must not wait for one; nor for a store on a broken node, for which a Service is held up or, after a
+refresh, the next update (pulumi-kubernetes, provider/pkg/await/service.go, `endpointsPending`).
+"""
 _RULES = rbac.rules(
     # What releases are made of: their ConfigMaps, which hold no secret, in every tenant's namespace.
     ("", ("configmaps",), ("list", "watch")),
@@ -98,7 +102,7 @@ def _service() -> dict[str, Any]:
         "selector": loops.picked(NAME),
         "ports": [{"name": _PORT, "port": ARTIFACT_CACHE_PORT, "targetPort": _PORT, "protocol": "TCP"}],
     }
-    return object_("v1", "Service", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=labels(NAME), spec=spec)
+    return object_("v1", "Service", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=labels(NAME), annotations=_UNAWAITED, spec=spec)
 
 
 def _daemon_set(image: str, region: str, store: NodeCache) -> dict[str, Any]:
@@ -109,8 +113,7 @@ def _daemon_set(image: str, region: str, store: NodeCache) -> dict[str, Any]:
         f"{NAME}-{pool.name}",
         namespace=ARTIFACT_CACHE_NAMESPACE,
         labels={**labels(NAME), POOL: pool.name},
-        # There may be no node; an update must not wait for one.
-        annotations={"pulumi.com/skipAwait": "true"},
+        annotations=_UNAWAITED,
         spec={
             "selector": {"matchLabels": picked},
             "template": {"metadata": {"labels": {**labels(NAME), **picked}}, "spec": _pod(image, region, store)},

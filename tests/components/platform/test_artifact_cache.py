@@ -29,6 +29,12 @@ def bodies(*stores: artifact_cache.NodeCache) -> dict[str, Any]:
     return {each.role: each.body for each in artifact_cache.manifests(IMAGE, "us-west-2", stores)}
 
 
+def test_no_update_waits_for_stores_of_nodes_that_are_broken_or_not_there() -> None:
+    found = bodies(STORE)
+    for role in ("service", f"nodes-{LATENCY.name}"):
+        assert found[role]["metadata"]["annotations"]["pulumi.com/skipAwait"] == "true"
+
+
 def rendered(name: str, surroundings: Any) -> dict[str, Any]:
     """The objects of a sample service by kind, one of each."""
     found = service(name)
