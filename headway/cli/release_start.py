@@ -87,21 +87,14 @@ def _begun(
 
 
 def _may_be_written(here: "ServicePlace", service: "ServiceState", model: "Model") -> None:
-    """Whether whoever starts the release may write the filters of proxies that it changes. Raises UserError where not: it would fail halfway.
-
-    A tenant's runner may not (`components/tenant/access.py`): a filter reaches more than its own tenant.
-    """
-    from headway.contract.rollout import Strategy
+    """Whether whoever starts the release may write the filters of proxies that it changes. Raises UserError where not: it would fail halfway."""
     from headway.environment.port import OutOfReachError
     from headway.ledger.serving import released
+    from headway.release.proxy_filters import why_filters_change
 
     stable = released(here.store, here.chain, service.split.digests[service.stable]) if service.split and service.stable else model
-    was, will = (each.envelope.largest_request.body for each in (stable, model))
-    if model.rollout.strategy is Strategy.AB:
-        why = "an A/B release divides users"
-    elif was != will:
-        why = f"the largest body changes from {was} to {will} (envelope.largest_request.body)"
-    else:
+    why = why_filters_change(stable, model, here.pools, counts_tokens=here.counts_tokens)
+    if why is None:
         return
     with suppress(OutOfReachError):  # which the driver says in better words
         if not here.cluster.may_patch("networking.istio.io", "envoyfilters"):

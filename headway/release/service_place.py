@@ -139,6 +139,14 @@ class ServicePlace:
             )
         return model
 
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the tenant has a quota of tokens, by the checkout."""
+        from headway.contract.reading.loader import load_tenant
+
+        contracts = load_tenant(self.project / "tenants" / self.tenant, self.pools).tenant(self.tenant)
+        return contracts is not None and contracts.tenant.quota.tokens is not None
+
     def evaluation(self) -> "Evaluation | None":
         """What its contract says that the serving version is asked. Raises UserError as `contract` does."""
         return self.contract().evaluation

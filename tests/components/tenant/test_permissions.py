@@ -4,6 +4,7 @@ tenant.
 
 import json
 import shutil
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from headway.contract.model import Model
+from headway.contract.reading.loader import load_tenant
+from headway.release.proxy_filters import why_filters_change
 from stacks import settings, tenant
 from stacks.settings import TenantSettings
 from tests.components.contracts import TENANTS, document
@@ -30,9 +34,14 @@ PLURALS = {
 """Names of resources that are not their kind's with an s."""
 
 
-def planned(name: str, contracts: Path) -> Recording:
+def settings_of(name: str) -> TenantSettings:
     found = settings.load(f"sandbox-{name}", {})
     assert isinstance(found, TenantSettings)
+    return found
+
+
+def planned(name: str, contracts: Path) -> Recording:
+    found = settings_of(name)
     return record(lambda: tenant.build(found, contracts), stack=f"sandbox-{name}", calls=answers("sandbox", "platform"))
 
 
@@ -106,33 +115,59 @@ def test_who_releases_may_read_every_object_of_the_stack(name: str, role: str) -
     assert not unread
 
 
+def with_values(contract: dict[str, Any], values: Mapping[tuple[str, ...], object]) -> dict[str, Any]:
+    found = json.loads(json.dumps(contract))
+    for place, value in values.items():
+        section = found
+        for step in place[:-1]:
+            section = section[step]
+        section[place[-1]] = value
+    return found
+
+
+LARGEST, START, TO_ZERO = ("envelope", "largest_request"), ("health", "startup_budget"), {("scaling", "min_replicas"): 0}
+
+
 @pytest.mark.parametrize(
-    ("place", "value", "beyond"),
+    ("service", "before", "changed", "beyond"),
     [
-        (("artifact", "version"), "another", set()),
-        (("batching", "max_queue"), 33, set()),
-        (("envelope", "cpu"), 3, set()),
-        (("health", "drain"), "61s", set()),
+        ("vision/defects", {}, {("artifact", "version"): "another"}, set()),
+        ("vision/defects", {}, {("batching", "max_queue"): 33}, set()),
+        ("vision/defects", {}, {("envelope", "cpu"): 3}, set()),
+        ("vision/defects", {}, {("health", "drain"): "61s"}, set()),
+        ("vision/defects", {}, {START: "16m"}, set()),
+        ("vision/embeddings", TO_ZERO, {("envelope", "cpu"): 3}, set()),
         # The guide says who drives such a release (docs/guide/releases.md).
-        (("envelope", "largest_request", "body"), "3Mi", {"EnvoyFilter defects-guard"}),
+        ("vision/defects", {}, {(*LARGEST, "body"): "3Mi"}, {"EnvoyFilter defects-guard"}),
+        ("vision/embeddings", TO_ZERO, {START: "31m"}, {"EnvoyFilter embeddings-activation"}),
+        ("assist/chat", {}, {(*LARGEST, "context_tokens"): 4096}, {"EnvoyFilter assist-rate"}),
     ],
 )
-def test_a_release_changes_what_its_runner_may_write(tmp_path: Path, place: tuple[str, ...], value: object, beyond: set[str]) -> None:
-    shutil.copytree(TENANTS / "vision", tmp_path / "vision")
-    contract = document("vision", "defects")
-    section = contract
-    for step in place[:-1]:
-        section = section[step]
-    section[place[-1]] = value
-    (tmp_path / "vision" / "defects.yaml").write_text(yaml.safe_dump(contract), encoding="utf-8")
-    now, then = (
-        {(r.type, r.name): json.dumps(r.inputs, sort_keys=True, default=str) for r in found.registrations if ":" in r.type}
-        for found in (planned("vision", tmp_path), registered("vision"))
-    )
-    changed = {(type.rpartition(":")[2], name) for type, name in {*now, *then} if now.get((type, name)) != then.get((type, name))}
-    written = {kind for _, rule in granted("vision", "runner") if "patch" in rule["verbs"] for kind in rule["resources"]}
-    refused = {f"{kind} {name}" for kind, name in changed if kind[0].isupper() and PLURALS.get(kind, f"{kind.lower()}s") not in written}
+def test_a_release_changes_what_its_runner_may_write_or_says_so_first(
+    tmp_path: Path, service: str, before: dict[tuple[str, ...], object], changed: dict[tuple[str, ...], object], beyond: set[str]
+) -> None:
+    tenant, _, model = service.partition("/")
+    pools = settings_of(tenant).pools
+
+    def stood(name: str, values: Mapping[tuple[str, ...], object]) -> tuple[dict[tuple[str, str], str], Model, bool]:
+        folder = tmp_path / name / tenant
+        shutil.copytree(TENANTS / tenant, folder)
+        (folder / f"{model}.yaml").write_text(yaml.safe_dump(with_values(document(tenant, model), values)), encoding="utf-8")
+        made = {
+            (r.type, r.name): json.dumps(r.inputs, sort_keys=True, default=str)
+            for r in planned(tenant, folder.parent).registrations
+            if ":" in r.type
+        }
+        contracts = load_tenant(folder, pools).tenant(tenant)
+        assert contracts is not None
+        return made, next(each for each in contracts.models if each.name == model), contracts.tenant.quota.tokens is not None
+
+    (then, was, counts), (now, will, _) = stood("then", before), stood("now", {**before, **changed})
+    differ = {(type.rpartition(":")[2], name) for type, name in {*now, *then} if now.get((type, name)) != then.get((type, name))}
+    written = {kind for _, rule in granted(tenant, "runner") if "patch" in rule["verbs"] for kind in rule["resources"]}
+    refused = {f"{kind} {name}" for kind, name in differ if kind[0].isupper() and PLURALS.get(kind, f"{kind.lower()}s") not in written}
     assert refused == beyond
+    assert (why_filters_change(was, will, pools, counts_tokens=counts) is not None) == bool(beyond)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -51,6 +51,7 @@ class Here:
     traffic: float | None = None
     filters: bool = True
     """Whether whoever starts may write filters of proxies."""
+    counts_tokens: bool = False
     asked: list[str] = field(default_factory=list)
 
     chain = CHAIN
