@@ -192,7 +192,7 @@ _SIGNALS = (
     ),
     Signal(
         name="refused",
-        meaning="Share of requests that were turned away with 4xx: too long, not allowed, or beyond a limit",
+        meaning="Share of requests that were turned away with 4xx: too long, or beyond a limit; those without a valid token count nowhere",
         unit=Unit.RATIO,
         direction=Direction.HIGHER_IS_WORSE,
         aggregation=Aggregation.LEVEL,

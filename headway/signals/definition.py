@@ -22,6 +22,12 @@ GATEWAY_JOB = f"monitoring/{GATEWAY_MONITOR}"
 """What Prometheus' operator calls that job: the monitor's namespace and name. No label of a pod can say so, for none holds a slash."""
 
 
+_ADMITTED = 'response_code!~"401|403",grpc_response_status!~"7|16"'
+"""Not what the gateway turned away for want of a token: its proxies count that as requests of the Service all the same (istio_stats.cc of
+envoyproxy/envoy, `populatePeerInfo`, goes by the chosen route), so whoever has none would bring replicas that others pay for, and hide errors
+among refusals. By gRPC a refusal is HTTP's 200 with PERMISSION_DENIED or UNAUTHENTICATED."""
+
+
 @unique
 class Source(StrEnum):
     """Who measures. Not where it is stored: all of it is in Prometheus."""
@@ -29,7 +35,7 @@ class Source(StrEnum):
     TRITON = "triton"
     VLLM = "vllm"
     MESH = "mesh"
-    """The gateway's proxies: what clients saw, failures of the way included."""
+    """The gateway's proxies: what the tenant's callers saw, failures of the way included."""
     DCGM = "dcgm"
     """The GPU itself; on shared GPUs it cannot tell whose work it saw."""
 
@@ -85,7 +91,7 @@ class Scope:
                 if self.release
                 else f'destination_service_name=~"{self.model}-.+"'
             )
-            return f'destination_service_namespace="{self.tenant}",{service},reporter="source"'
+            return f'destination_service_namespace="{self.tenant}",{service},reporter="source",{_ADMITTED}'
         release = f',platform_io_release="{self.release}"' if self.release else ""
         return f'platform_io_model="{self.model}"{release},platform_io_tenant="{self.tenant}"'
 
@@ -182,7 +188,7 @@ _GROUPS = {
     ),
     True: (
         ("destination_service_namespace", "destination_service_name"),
-        f'destination_service_name=~"{_SERVICE}",reporter="source"',
+        f'destination_service_name=~"{_SERVICE}",reporter="source",{_ADMITTED}',
         {
             "tenant": ("destination_service_namespace", "(.*)", "$1"),
             "model": ("destination_service_name", _SERVICE, "$1"),

@@ -1,9 +1,12 @@
 """A request to a service without a replica, through a real Envoy with the gateway's filters and the room in which it waits."""
 
-from collections.abc import Iterator
+import json
+import re
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from http.client import HTTPConnection
+from pathlib import Path
 from threading import Event, Thread
 from time import monotonic, sleep, time
 
@@ -14,7 +17,9 @@ from components.platform import mesh
 from headway.activator.serving import holding
 from headway.activator.waiting import Service, WaitingRoom
 from headway.listening import listening
+from headway.signals import Scope, Source
 from sandbox.traffic.mesh import envoy_configuration, listeners
+from sandbox.traffic.mesh.telemetry import labels_of
 from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.pod_addresses import loopback
 from tests.components.contracts import MODELS, SURROUNDINGS, changed, service, tenant
@@ -43,6 +48,7 @@ class Gateway:
     asked: list[Service]
     """Looks of the activator."""
     room: WaitingRoom
+    log: Path
 
     def connection(self) -> HTTPConnection:
         return HTTPConnection("127.0.0.1", self.port, timeout=60)
@@ -51,11 +57,20 @@ class Gateway:
         signed = self.issuers.token(ISSUER.issuer, ISSUER.audiences, "somebody", now=time(), seconds=600, claims={})
         return {"host": f"{model}.vision.{SURROUNDINGS.hosts[0]}", **({"authorization": f"Bearer {signed}"} if token else {})}
 
-    def ask(self, model: str, body: bytes = b"{}", *, token: bool = True) -> tuple[int, bytes]:
+    def ask(self, model: str, body: bytes = b"{}", *, token: bool = True, kind: str = "application/json") -> tuple[int, bytes]:
         with closing(self.connection()) as connection:
-            connection.request("POST", "/v2/models/x/infer", body, self.headers(model, token=token))
+            connection.request("POST", "/v2/models/x/infer", body, {**self.headers(model, token=token), "content-type": kind})
             answer = connection.getresponse()
             return answer.status, answer.read()
+
+    def counted(self) -> dict[str, str]:
+        """The labels of the first request, as the proxy counts it."""
+        until = monotonic() + 60
+        while not (lines := [each for each in self.log.read_text(encoding="utf-8").splitlines() if '"at":"source"' in each]):
+            assert monotonic() < until
+            sleep(0.02)
+        told = json.loads(lines[0])
+        return {**(labels_of(told) or {}), "response_code": str(told["code"])}
 
     def await_waiting(self, *, some: bool) -> None:
         until = monotonic() + 60
@@ -88,12 +103,18 @@ def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         activator = stack.enter_context(listening("127.0.0.1", 0, holding(room), consequence="", remedy=""))
         if hasattr(request, "param"):
             activator = {"closed": proxied.free_port(), "unknown": None}[request.param]
-        ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null", activator=activator)
+        ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log=str(folder / "log"), activator=activator)
         found = envoy_configuration.compile_(snapshot, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
         for ip in ADDRESSES.values():
             stack.enter_context(served(Server, 8000, loopback(ip)))
-        stack.enter_context(proxied.envoy(folder, static(found), port))
-        yield Gateway(port=port, issuers=issuers, there=there, asked=asked, room=room)
+        stack.enter_context(proxied.envoy(folder, static(found, logs=True), port))
+        yield Gateway(port=port, issuers=issuers, there=there, asked=asked, room=room, log=folder / "log")
+
+
+def picked(labels: Mapping[str, str], matchers: str) -> bool:
+    """Whether Prometheus takes a series of these labels for one that the matchers are about."""
+    ways = {"=": str.__eq__, "=~": lambda value, by: bool(re.fullmatch(by, value)), "!~": lambda value, by: not re.fullmatch(by, value)}
+    return all(ways[how](labels.get(name, ""), by) for name, how, by in re.findall(r'(\w+)(=~|!~|=)"([^"]*)"', matchers))
 
 
 def test_a_request_is_held_until_there_is_a_replica_and_arrives_whole(gateway: Gateway) -> None:
@@ -135,9 +156,26 @@ def test_nobody_asks_about_a_service_that_always_has_a_replica(gateway: Gateway)
     assert gateway.asked == []
 
 
-def test_a_request_without_a_token_neither_waits_nor_brings_a_replica(gateway: Gateway) -> None:
-    assert gateway.ask(SLEEPING, token=False)[0] == 403
+@pytest.mark.parametrize(("kind", "status"), [("application/json", 403), ("application/grpc", 200)])
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_request_without_a_token_neither_waits_nor_brings_a_replica(gateway: Gateway, kind: str, status: int, forged: bool) -> None:
+    of_service = Scope(tenant="vision", model=SLEEPING).matchers(Source.MESH)
+    if forged:
+        gateway.issuers = TokenIssuers(gateway.log.parent / "others")
+        status = 401 if status == 403 else status
+    assert gateway.ask(SLEEPING, token=forged, kind=kind)[0] == status
     assert gateway.asked == []
+    refused = gateway.counted()
+    assert refused["destination_service_name"].startswith(SLEEPING), "the proxy counts it as one of the service"
+    assert not picked(refused, of_service), "as a scaler asks"
+
+
+def test_a_request_that_nobody_answers_brings_a_replica(gateway: Gateway) -> None:
+    gateway.there.set()
+    assert gateway.ask(SLEEPING) == (200, b"2")
+    answered = gateway.counted()
+    of_service = Scope(tenant="vision", model=SLEEPING).matchers(Source.MESH)
+    assert picked(answered, of_service) and picked({**answered, "response_code": "503"}, of_service)
 
 
 def test_a_caller_who_leaves_no_longer_waits(gateway: Gateway) -> None:
