@@ -15,6 +15,7 @@ from components.addons.placement import ON_SYSTEM_NODES, RESTRICTED_POD
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.model_service import vllm
+from components.model_service.observing import PAGE_LIMITS
 from components.model_service.pod import grace_seconds
 from components.model_service.serving import RELAY_PORT
 from components.model_service.workload import arm_name, arm_selector
@@ -31,6 +32,9 @@ GROUP = "inference.networking.k8s.io"
 PICKER = ENDPOINT_PICKER_COMMAND
 PORT, PAGES_PORT = 9002, 9090
 """Where gateways ask, as the reference picker has it, and where it shows itself."""
+
+SERIES = "headway_endpoint_picker_.*"
+"""What a picker says of itself (headway/endpoint_picker/process.py)."""
 
 
 def picker_name(model: str) -> str:
@@ -131,7 +135,8 @@ def picker(tenant: str, model: Model, image: str) -> Iterator[Manifest]:
             spec={"host": f"{name}.{tenant}.svc.cluster.local", "trafficPolicy": policy},
         ),
     )
-    yield Manifest(role="picker-monitor", body=loops.monitor(name, tenant, "metrics", marks=marks))
+    # A deployer may label any pod so.
+    yield Manifest(role="picker-monitor", body=loops.monitor(name, tenant, "metrics", marks=marks, believed=SERIES, **PAGE_LIMITS))
 
 
 def _deployment(tenant: str, model: Model, image: str) -> dict[str, Any]:

@@ -4,6 +4,7 @@ The trap: metrics carry the pod labels `platform.io/*` as `platform_io_*`, by wh
 a monitor that does not copy the labels makes every signal of the model silent.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from components.labels import labels, selector
@@ -21,7 +22,7 @@ SERIES_LIMIT = 4_000
 """Series of one replica: a Triton model has some 40, vLLM some 600. A replica with more would be a mistake of
 labels.
 """
-PAGE_LIMITS = {"bodySizeLimit": "16MB", **LABEL_LIMITS}
+PAGE_LIMITS: Mapping[str, Any] = {"bodySizeLimit": "16MB", **LABEL_LIMITS}
 """Of a page that a tenant's code may write, which every Prometheus holds whole: what is longer is not read at all.
 vLLM's series with the most labels, its configuration, has some 30.
 """

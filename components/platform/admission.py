@@ -39,10 +39,11 @@ RULES = (
     AdmissionRule(
         name="devices-by-the-plugin",
         # The device plugin's variable comes first, so a container's own would win; a claim is counted by no quota. A mount's path is
-        # cleaned before it is compared (NVIDIA/nvidia-container-toolkit, internal/config/image/cuda_image.go), so it counts anywhere.
+        # cleaned before it is compared (NVIDIA/nvidia-container-toolkit, internal/config/image/cuda_image.go), so it counts anywhere. The
+        # GPU Operator has the toolkit read `nvidia.cdi.k8s.io/` too (controllers/object_controls.go).
         expression=(
             "(!has(object.spec.resourceClaims) || object.spec.resourceClaims.size() == 0) && "
-            "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.startsWith('cdi.k8s.io/'))) && "
+            "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.contains('cdi.k8s.io/'))) && "
             "variables.containers.all(c, (!has(c.env) || c.env.all(e, !e.name.startsWith('NVIDIA_VISIBLE_DEVICES') || "
             f"({_VOID}))) && "
             "(!has(c.envFrom) || c.envFrom.size() == 0) && "
@@ -126,14 +127,18 @@ RULES = (
     ),
     AdmissionRule(
         name="pods-may-leave",
-        # Those of Jobs and of the garbage collector (batch/v1 and meta/v1 of the Kubernetes API).
+        # Finalizers of Jobs and of the garbage collector (batch/v1 and meta/v1 of the Kubernetes API).
         expression=(
-            "!has(object.metadata.finalizers) || "
-            "object.metadata.finalizers.all(f, f in ['batch.kubernetes.io/job-tracking', 'foregroundDeletion', 'orphan'])"
+            "(!has(object.metadata.finalizers) || "
+            "object.metadata.finalizers.all(f, f in ['batch.kubernetes.io/job-tracking', 'foregroundDeletion', 'orphan'])) && "
+            # The autoscaler knows this one value (`HasNotSafeToEvictAnnotation` in its utils/drain); a quota counts GPUs.
+            "(!has(object.metadata.annotations) || "
+            f"object.metadata.annotations.all(k, k != '{gpu_node.SAFE_TO_EVICT}' || object.metadata.annotations[k] != 'false') || {_GPU_POD})"
         ),
         message=(
-            "The pod has a finalizer that no controller of the cluster takes off. It would never be gone, and its node never be empty. Leave "
-            "finalizers out of the template."
+            "The pod has a finalizer that no controller of the cluster takes off, or asks for no GPU and tells the autoscaler to leave its node. "
+            "It would never be gone, or its node never be empty. Leave finalizers out of the template, and the annotation "
+            f"{gpu_node.SAFE_TO_EVICT} to pods with a GPU."
         ),
     ),
     AdmissionRule(

@@ -31,8 +31,10 @@ PATIENCE_SECONDS = 0.5
 """Between two looks at whether a caller is still there."""
 SETTLE_SECONDS = 3.0
 """From a ready endpoint to when the gateway's proxies know of it: istiod gathers changes for 100 ms at least (`PILOT_DEBOUNCE_AFTER`)."""
+MOST = 150
+"""Requests that wait at once; others need a thread too, to hear that their service serves (`MOST_AT_ONCE` of headway/listening.py)."""
 MOST_OF_A_SERVICE = 50
-"""Requests that wait at once, so that one service's callers leave places to others'."""
+"""So that one service's callers leave places to others'. A tenant, which may have many services, takes no more than it leaves."""
 CLIENT = ApiClient(
     name="headway-activator",
     if_refused="Nothing is held: requests to a service without a replica are sent on at once.",
@@ -100,7 +102,8 @@ class WaitingRoom:
     @contextmanager
     def _place(self, service: Service) -> Generator[bool]:
         with self._lock:
-            there = self._waiting[service] < MOST_OF_A_SERVICE
+            of_tenant = sum(count for each, count in self._waiting.items() if each.tenant == service.tenant)
+            there = self._waiting[service] < MOST_OF_A_SERVICE and of_tenant < MOST - self._waiting.total()
             self._waiting[service] += there
         try:
             yield there

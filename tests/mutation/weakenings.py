@@ -149,6 +149,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "object.metadata.finalizers.all(f, f in",
             "object.metadata.finalizers.exists(f, f in",
         ),
+        opened("a pod without a GPU keeps its node", "object.metadata.annotations[k] != 'false')", "true)"),
         opened("a probe that waits for ever", '("livenessProbe", "startupProbe")', '("startupProbe",)'),
         opened("another probe that waits for ever", '("livenessProbe", "startupProbe")', '("livenessProbe",)'),
         opened(
@@ -168,6 +169,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     ),
     "Forge series of others' Services or nodes": (
         opened("a replica's proxy is believed of everybody", "[of_pod, own],", "[of_pod],"),
+        opened("whoever has a picker's labels", "believed=SERIES, ", file="components/model_service/engine_pool.py"),
         opened("a proxy says whose it is", '"targetLabel": "namespace"', '"targetLabel": "destination_service_namespace"'),
     ),
     "Stop node health by large pods": (
@@ -190,6 +192,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "object.spec.volumes.all(v, !has(v.hostPath))",
             "object.spec.volumes.all(v, !has(v.hostPath) || v.hostPath.path != '/')",
         ),
+        opened("devices by another prefix", "!k.contains('cdi.k8s.io/')", "!k.startsWith('cdi.k8s.io/')"),
         opened("another tenant's processes", "!(has(object.spec.hostPID) && object.spec.hostPID) && "),
     ),
     "Keys of one's own for another tenant's issuer, in a contract": (
@@ -295,6 +298,14 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     "Requests without a token, or with another tenant's": (
         opened("refusals that are only written down", '"action": "DENY", "rules": refused', '"action": "AUDIT", "rules": refused'),
         opened("hosts of another ending", 'f"*{ending}"', 'f"*{ending}:443"'),
+    ),
+    "Wake a service, or hide its errors, without a token": (
+        opened("refusals by gRPC count", ',grpc_response_status!~"7|16"'),
+        opened("forged tokens count", '!~"401|403"', '!~"403"'),
+    ),
+    "Take all places to wait for a replica": (
+        opened("a tenant takes all that are left", " and of_tenant < MOST - self._waiting.total()"),
+        opened("one service after the other", "if each.tenant == service.tenant)", "if each == service)"),
     ),
     "More than the tenant is granted": (
         opened(

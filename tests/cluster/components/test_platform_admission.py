@@ -127,6 +127,14 @@ def without_gpu(body: dict[str, Any]) -> None:
     del container(body)["resources"], body["metadata"]["labels"][RELEASE]
 
 
+def stays(body: dict[str, Any]) -> None:
+    body["metadata"]["annotations"] = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+
+
+def test_a_pod_with_a_gpu_keeps_its_node(guarded: ControlPlane) -> None:
+    assert refusal(guarded, pod(stays)) == ""
+
+
 def test_a_pod_that_keeps_every_rule_is_admitted(guarded: ControlPlane) -> None:
     assert refusal(guarded, pod()) == ""
 
@@ -203,6 +211,11 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
     ("devices-by-the-plugin", "annotation", lambda body: body["metadata"].update(annotations={"cdi.k8s.io/x": "nvidia.com/gpu=all"})),
     (
         "devices-by-the-plugin",
+        "annotation of the GPU Operator",
+        lambda body: body["metadata"].update(annotations={"nvidia.cdi.k8s.io/container.server": "management.nvidia.com/gpu=all"}),
+    ),
+    (
+        "devices-by-the-plugin",
         "mount",
         lambda body: (
             container(body).update(volumeMounts=[{"name": "v", "mountPath": "/var/run/nvidia-container-devices/all"}]),
@@ -218,6 +231,11 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
         ),
     ),
     ("pods-may-leave", "held", lambda body: body["metadata"].update(finalizers=["test.example/held"])),
+    (
+        "pods-may-leave",
+        "held from the autoscaler",
+        lambda body: (without_gpu(body), stays(body)),
+    ),
     (
         "pods-may-leave",
         "held beside what a Job holds",

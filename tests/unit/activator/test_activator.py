@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from headway.activator.serving import asked, holding
-from headway.activator.waiting import LOOK_SECONDS, MOST_OF_A_SERVICE, SETTLE_SECONDS, Ended, Service, WaitingRoom, ready
+from headway.activator.waiting import LOOK_SECONDS, MOST, MOST_OF_A_SERVICE, SETTLE_SECONDS, Ended, Service, WaitingRoom, ready
 from headway.listening import listening
 
 SORTER, OTHER = Service("writing", "sorter"), Service("writing", "other")
@@ -65,31 +65,37 @@ def test_whoever_leaves_no_longer_waits() -> None:
     assert room.empty and hours.now < 6
 
 
-def nested(room: WaitingRoom, service: Service, then: Callable[[int], None]) -> Ended:
-    """Hold requests within one another until one is turned away; `then` hears how many wait."""
-    ended = list[Ended]()
+def crowd(room: WaitingRoom, services: Sequence[Service], then: Callable[[], object]) -> int:
+    """Hold requests within one another, of each service as many as there are places; how many wait when `then` is called."""
+    if not services:
+        then()
+        return 0
+    further = list[int]()
 
     def left() -> bool:
-        ended.append(nested(room, service, then))
+        further.append(crowd(room, services, then))
         return True
 
-    found = room.hold(service, 60, left)
-    then(len(ended))
-    return found if not ended else ended[-1]
+    if room.hold(services[0], 60, left) is Ended.FULL:
+        return crowd(room, services[1:], then)
+    return 1 + further[0]
 
 
 def test_one_service_s_callers_leave_places_to_those_of_others() -> None:
-    hours, depth, others = Hours([False]), list[int](), list[Ended]()
-    room = hours.room()
-
-    def then(deeper: int) -> None:
-        depth.append(deeper)
-        if not deeper:
-            others.append(room.hold(OTHER, 1, never))
-
-    assert nested(room, SORTER, then) is Ended.FULL
-    assert len(depth) == MOST_OF_A_SERVICE + 1
+    room, others = Hours([False]).room(), list[Ended]()
+    assert crowd(room, [SORTER], lambda: others.append(room.hold(OTHER, 1, never))) == MOST_OF_A_SERVICE
     assert others == [Ended.LATE]
+
+
+def test_a_tenant_s_callers_leave_places_to_those_of_others() -> None:
+    room, others, ended = Hours([False]).room(), list[int](), list[Ended]()
+    theirs, ours = ([Service(tenant, f"model-{number}") for number in range(25)] for tenant in ("one", "another"))
+
+    def then() -> None:
+        others.append(crowd(room, ours, lambda: ended.append(room.hold(SORTER, 1, never))))
+
+    assert crowd(room, theirs, then) == MOST // 2
+    assert others == [MOST // 4 + 1] and ended == [Ended.LATE]
 
 
 def test_one_look_serves_all_who_ask_at_about_the_same_time() -> None:
