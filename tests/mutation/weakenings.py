@@ -303,7 +303,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("refusals by gRPC count", ',grpc_response_status!~"7|16"'),
         opened("forged tokens count", '!~"401|403"', '!~"403"'),
     ),
-    "Take all places to wait for a replica": (
+    "Leave nobody a place to wait": (
         opened("a tenant takes all that are left", " and of_tenant < MOST - self._waiting.total()"),
         opened("one service after the other", "if each.tenant == service.tenant)", "if each == service)"),
     ),
