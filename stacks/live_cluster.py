@@ -21,6 +21,7 @@ can of the one that serves (pulumi/pulumi, `pkg/resource/deploy/step_generator.g
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import IPv4Network
 
 import pulumi
@@ -53,8 +54,13 @@ def live_cluster(cluster: str, provider: aws.Provider) -> LiveCluster:
     options = pulumi.InvokeOptions(provider=provider)
     if cluster not in aws.eks.get_clusters(opts=options).names:
         return LiveCluster()
+
+    @cache
+    def subnet(subnet_id: str) -> aws.ec2.AwaitableGetSubnetResult:
+        return aws.ec2.get_subnet(id=subnet_id, opts=options)
+
     ids = aws.eks.get_cluster(name=cluster, opts=options).vpc_config.subnet_ids
-    zones = {found.availability_zone: found.cidr_block for found in (aws.ec2.get_subnet(id=id, opts=options) for id in sorted(ids))}
+    zones = {found.availability_zone: found.cidr_block for found in (subnet(id) for id in sorted(ids))}
     found: dict[str, LiveGroup] = {}
     failed: list[str] = []
     for name in sorted(aws.eks.get_node_groups(cluster_name=cluster, opts=options).names):
@@ -69,6 +75,7 @@ def live_cluster(cluster: str, provider: aws.Provider) -> LiveCluster:
             release=group.release_version,
             bought=group.capacity_type or "",
             instance_types=tuple(group.instance_types or ()),
+            zones=frozenset(subnet(id).availability_zone for id in sorted(group.subnet_ids)),
             labels=group.labels or {},
         )
         found[logical] = max(live, found.get(logical, live), key=lambda group: group.desired)

@@ -117,7 +117,7 @@ class GpuPool(pulumi.ComponentResource):
         # A capacity block is bought for one type, which its template names.
         bought, types = _CAPACITY_TYPES[pool.capacity.kind], () if block else pool.instance_types
         live = self._args.live.get(name)
-        again = scaling.anew(live, bought, types)
+        again = scaling.anew(live, bought, types, (zone,))
         desired, ignored = scaling.desired(pool.size, live, again=again)
         return aws.eks.NodeGroup(
             name,

@@ -27,7 +27,9 @@ def zone_group(pool: str, zone: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveGroup:
-    """What EKS says of a group: its nodes, the bounds that it has now, the release of its image, how which instances are bought, and their labels."""
+    """What EKS says of a group: its nodes, the bounds that it has now, the release of its image, how which instances are bought, in which zones,
+    and their labels.
+    """
 
     desired: int
     min: int
@@ -35,14 +37,18 @@ class LiveGroup:
     release: str = ""
     bought: str = ""
     instance_types: tuple[str, ...] = ()
+    zones: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
-def anew(live: LiveGroup | None, bought: str, instance_types: Sequence[str]) -> bool:
-    """Whether the group is made a second time, because neither of these can be changed (hashicorp/terraform-provider-aws,
-    `internal/service/eks/node_group.go`, ForceNew).
+def anew(live: LiveGroup | None, bought: str, instance_types: Sequence[str], zones: Sequence[str]) -> bool:
+    """Whether the group is made a second time, because none of these can be changed (hashicorp/terraform-provider-aws,
+    `internal/service/eks/node_group.go`, ForceNew; of zones its `subnet_ids`).
     """
-    return live is not None and bool(live.bought) and (live.bought, live.instance_types) != (bought, tuple(instance_types))
+    if live is None:
+        return False
+    otherwise = bool(live.bought) and (live.bought, live.instance_types) != (bought, tuple(instance_types))
+    return otherwise or (bool(live.zones) and live.zones != frozenset(zones))
 
 
 def desired(size: Size, live: LiveGroup | None, *, again: bool = False) -> tuple[int, Sequence[str]]:

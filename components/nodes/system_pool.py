@@ -60,7 +60,7 @@ class SystemNodes(pulumi.ComponentResource):
         )
         group = scaling.system_group(name)
         live = args.live.get(group)
-        again = scaling.anew(live, ON_DEMAND, pool.instance_types)
+        again = scaling.anew(live, ON_DEMAND, pool.instance_types, pool.zones)
         desired, ignored = scaling.desired(pool.size, live, again=again)
         self.group = aws.eks.NodeGroup(
             group,

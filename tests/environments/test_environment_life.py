@@ -197,6 +197,15 @@ def grown(found: Environment, group: str, nodes: int) -> None:
                 account.execute("UPDATE objects SET inputs = ? WHERE key = ?", (json.dumps(inputs), key))
 
 
+def test_system_nodes_that_get_other_zones_are_made_anew_as_many_as_they_are(dev: Environment) -> None:
+    grown(dev, "system-nodes", 5)
+    dev.rewrite(lambda sections: sections["system_pool"].update(zones=["us-west-2a"]))
+    assert dev.up().ok
+    made = [name for name in dev.plane.manifests if name.startswith("system-nodes-")]
+    assert len(made) == 5, "the former nodes have five minutes, and what ran on the two above the minimum has no place"
+    assert set(dev.up().changes) == {"same"}
+
+
 def test_a_new_maximum_ends_no_node_that_the_autoscaler_made(dev: Environment) -> None:
     grown(dev, "l4-a", 2)
     dev.settings("size: {min: 1, max: 2}", "size: {min: 1, max: 4}")

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from components.nodes.gpu_node import UNCUT_TAINT, labels, scale_from_zero, taints
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from components.nodes.launch import NodeOptions, root_volume, user_data
-from components.nodes.scaling import LiveGroup
+from components.nodes.scaling import LiveGroup, anew
 from components.nodes.sharing import mig_configs, plugin_configs
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import Disk
@@ -117,6 +117,12 @@ def test_a_group_that_is_made_anew_gets_the_nodes_of_the_former_one(bought: str,
     found = registered(pool(size={"min": 0, "max": 8}), {"h100-c": live}).one("aws:eks/nodeGroup:NodeGroup")
     assert found.inputs["scalingConfig"]["desiredSize"] == (5 if anew else 0), "the former nodes go within five minutes"
     assert bool(found.ignore_changes) is not anew, "and what the former template bought"
+
+
+@pytest.mark.parametrize(("zones", "again"), [("c", False), ("bc", True), ("", False)], ids=["as they are", "others", "not said"])
+def test_a_group_is_made_anew_in_other_zones_alone(zones: str, *, again: bool) -> None:
+    live = LiveGroup(desired=5, min=0, max=8, zones=frozenset(f"us-east-1{letter}" for letter in zones))
+    assert anew(live, "ON_DEMAND", ("p5.48xlarge",), ("us-east-1c",)) is again, "EKS changes no group's subnets"
 
 
 def test_a_gpu_node_keeps_off_whatever_asks_for_no_gpu() -> None:

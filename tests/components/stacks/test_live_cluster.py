@@ -48,6 +48,7 @@ def planned(
                     "releaseVersion": "1.36.2-20260714",
                     "labels": {"nvidia.com/device-plugin.config": shared},
                     "status": (groups or {})[args["nodeGroupName"]],
+                    "subnetIds": [f"subnet-{zone}" for zone in made_in],
                 }
             case _:
                 raise AssertionError(f"{token} is looked up while planning")

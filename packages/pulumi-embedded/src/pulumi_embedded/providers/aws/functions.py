@@ -215,6 +215,7 @@ def _node_group(args: Properties, where: Where) -> Properties:
         "labels": group.inputs.get("labels") or {},
         "scalingConfigs": [size],
         "status": "ACTIVE",
+        "subnetIds": sorted(group.inputs["subnetIds"]),
     }
 
 
