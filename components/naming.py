@@ -45,17 +45,26 @@ def physical(*parts: str, limit: int = LABEL_LIMIT) -> str:
         raise ValueError(f"no letter or digit in {parts!r}: a name needs at least one")
     if name == plain and len(name) <= limit:
         return name
+    return _cut(name, parts, limit)
+
+
+def _cut(name: str, parts: tuple[str, ...], limit: int) -> str:
+    """`name` with a digest of `parts` at its end; the digest alone where there is room for no more."""
     digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:DIGEST_CHARACTERS]
-    return f"{name[: limit - DIGEST_CHARACTERS - 1].rstrip('-')}-{digest}"
+    beginning = name[: max(0, limit - DIGEST_CHARACTERS - 1)].rstrip("-")
+    return f"{beginning}-{digest}" if beginning else digest
 
 
 def distinct(*parts: str, limit: int) -> str:
     """One name out of DNS labels, at most `limit` characters, that no other labels give: hyphens between them would
     make the model `b-c` of tenant `a` one with the model `c` of `a-b`, so they are joined by underscores, which no
-    label holds.
+    label holds. Only the last is cut where there is room for a digest: by the others, policies know whose it is.
     """
-    name = "_".join(parts)
-    return name if len(name) <= limit else physical(*parts, limit=limit)
+    name, owner = "_".join(parts), "_".join(parts[:-1])
+    if len(name) <= limit:
+        return name
+    room = limit - len(owner) - 1
+    return physical(*parts, limit=limit) if room < DIGEST_CHARACTERS else f"{owner}_{_cut(parts[-1], parts, room)}"
 
 
 def label_value(text: str) -> str:

@@ -14,6 +14,7 @@ from components.access.trust import people_trust
 from components.identity import Binding
 from components.labels import tags
 from components.permissions import Statement
+from components.tenant.queues import queue_name
 from headway.ledger.witness import named
 from tests.components.program import LAYER_STACKS, layer
 from tests.iam_evaluator import Request, allowed
@@ -436,6 +437,16 @@ def test_a_deployer_may_call_whatever_its_layers_types_need(kind: str) -> None:
     who = {"cluster": CLUSTER, "platform": PLATFORM}.get(kind, VISION)
     given = {action for found in documents(who).values() for statement in found for action in statement.actions}
     assert actions_of(kind) <= given
+
+
+@pytest.mark.parametrize("environment", ["prod", "environment"], ids=["usual", "longest"])
+def test_a_deployer_may_make_the_queue_of_the_longest_names(environment: str) -> None:
+    who = replace(duty("t" * 40), environment=environment)
+    name = queue_name(environment, "t" * 40, "m" * 40)
+    queue = f"arn:aws:sqs:us-west-2:{ACCOUNT}:{name}-dead"
+    assert len(f"{name}-dead") <= 80
+    assert asked(who, "sqs:CreateQueue", queue, {}), "the tenant's first update would be denied"
+    assert not asked(replace(who, layer="t" * 39), "sqs:DeleteQueue", queue, {})
 
 
 @pytest.mark.parametrize("stack", LAYER_STACKS)
