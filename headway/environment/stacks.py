@@ -7,7 +7,7 @@ So plan with the packs first.
 
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any, Literal
@@ -18,6 +18,8 @@ from pulumi.automation import errors as automation_errors
 Operation = Literal["preview", "up", "destroy", "refresh"]
 UNCHANGED = frozenset({"same", "read", "refresh"})
 GONE = frozenset({"delete", "discard"})
+TAKING_OVER = {"PULUMI_K8S_UPSERT_EXISTING_OBJECTS": "true"}
+"""Has the Kubernetes provider take over what exists, where it otherwise refuses it (pulumi/pulumi-kubernetes, CHANGELOG, 4.29.0)."""
 UNEVALUATED = "can't run policy"
 """How the SDK begins the advisory that replaces a whole policy once it touched an unknown value."""
 
@@ -125,12 +127,12 @@ class StackRunner:
     ) -> None:
         self._project, self._command, self._environment = project, command, dict(environment or {})
 
-    def _stack(self, name: str) -> automation.Stack:
+    def _stack(self, name: str, more: Mapping[str, str] | None = None) -> automation.Stack:
         """The stack, which must exist: made by a typing mistake, an empty one would answer for the one that was meant."""
-        return automation.select_stack(stack_name=name, work_dir=str(self._project), opts=self._options())
+        return automation.select_stack(stack_name=name, work_dir=str(self._project), opts=self._options(more))
 
-    def _options(self) -> automation.LocalWorkspaceOptions:
-        return automation.LocalWorkspaceOptions(pulumi_command=self._command, env_vars=self._environment)
+    def _options(self, more: Mapping[str, str] | None = None) -> automation.LocalWorkspaceOptions:
+        return automation.LocalWorkspaceOptions(pulumi_command=self._command, env_vars={**self._environment, **(more or {})})
 
     def initialise(self, stack: str) -> None:
         """Make sure that the stack exists, so that others can refer to it before its first update."""
@@ -162,8 +164,29 @@ class StackRunner:
     def up(
         self, stack: str, packs: Sequence[PackSource] = (), *, refresh: bool = False, on_event: Callable[[Any], None] | None = None
     ) -> StackResult:
-        """Apply. The packs run once more: what they would refuse stops before its step."""
-        return self._run(stack, "up", lambda s, sink: s.up(**_asked(packs, refresh), show_secrets=False, on_event=sink), on_event)
+        """Apply. The packs run once more: what they would refuse stops before its step.
+
+        Of what an update was making in Kubernetes when it was killed, the state says no more than that. The provider refuses what exists,
+        so there it is told to take it over, and then left to record itself without that.
+        """
+
+        def act(more: Mapping[str, str] | None = None) -> StackResult:
+            return self._run(stack, "up", lambda s, sink: s.up(**_asked(packs, refresh), show_secrets=False, on_event=sink), on_event, more)
+
+        done = act()
+        if done.ok or not any("already exists" in said for said in done.errors) or not self._interrupted(stack):
+            return done
+        taken = act(TAKING_OVER)
+        recorded = act() if taken.ok else taken
+        return replace(taken, ok=recorded.ok, errors=recorded.errors, seconds=done.seconds + taken.seconds + recorded.seconds)
+
+    def _interrupted(self, stack: str) -> bool:
+        """Whether an update was killed while it was making something in Kubernetes; the engine keeps that until a refresh is told what became
+        of it (pulumi/pulumi, `pkg/engine/journal.go`, snap).
+        """
+        deployment = self._stack(stack).export_stack().deployment or {}
+        begun = [each["resource"]["type"] for each in deployment.get("pending_operations") or () if each["type"] == "creating"]
+        return any(type.startswith("kubernetes:") for type in begun)
 
     def look(self, stack: str, *, on_event: Callable[[Any], None] | None = None) -> StackResult:
         """Compare what is recorded with every live object. No program runs, nothing is changed or recorded."""
@@ -179,6 +202,7 @@ class StackRunner:
         operation: Operation,
         act: Callable[[automation.Stack, Callable[[automation.EngineEvent], None]], object],
         on_event: Callable[[Any], None] | None,
+        more: Mapping[str, str] | None = None,
     ) -> StackResult:
         began, gathered, busy = monotonic(), _Gathered(), False
 
@@ -188,7 +212,7 @@ class StackRunner:
                 on_event(event)
 
         try:
-            act(self._stack(name), sink)
+            act(self._stack(name, more), sink)
             ok = True
         except automation_errors.StackNotFoundError:
             ok = False

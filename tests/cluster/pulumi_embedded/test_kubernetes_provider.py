@@ -110,10 +110,29 @@ def test_a_delete_that_is_held_up_names_the_finalizer(driver: Driver, team: str,
     assert eventually(lambda: driver.read(held) is None)
 
 
-def test_a_repeated_create_takes_over_what_it_had_made_itself(driver: Driver, team: str) -> None:
+def test_a_repeated_create_takes_over_what_it_had_made_only_when_told(driver: Driver, team: str) -> None:
     first = driver.create(CONFIG_MAP, "x", config_map("x", team, a="1"))
-    again = driver.again().create(CONFIG_MAP, "x", config_map("x", team, a="1"))
+    with pytest.raises(ProviderError, match=r"already exists.*PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true"):
+        driver.again().create(CONFIG_MAP, "x", config_map("x", team, a="1"), Watched(repeated=True))
+    again = driver.again(upsertExistingObjects="true").create(CONFIG_MAP, "x", config_map("x", team, a="1"))
     assert again.outputs["metadata"]["uid"] == first.outputs["metadata"]["uid"], "a create that was cut off must be safe to repeat"
+
+
+def test_a_preview_passes_over_what_the_resource_may_have_made_before(driver: Driver, team: str) -> None:
+    driver.create(CONFIG_MAP, "x", config_map("x", team, a="1"))
+    driver.again().plan(CONFIG_MAP, "x", config_map("x", team, a="1"))
+    driver.again().plan(NAMESPACE, "team", {"metadata": {"name": team}}, Watched(repeated=True))
+
+
+def test_an_object_that_is_being_deleted_is_in_the_way_of_its_successor(driver: Driver, team: str) -> None:
+    inputs = config_map("held", team)
+    inputs["metadata"]["finalizers"] = ["example.com/hold"]
+    held = driver.create(CONFIG_MAP, "held", inputs)
+    with pytest.raises(ProviderError):
+        driver.delete(held, Watched(timeout=1))
+    with pytest.raises(ProviderError, match="is being deleted"):
+        driver.create(CONFIG_MAP, "held", config_map("held", team))
+    driver.update(held, config_map("held", team))
 
 
 def test_an_object_of_somebody_else_is_not_taken_over(driver: Driver, team: str, control_plane: ControlPlane) -> None:
@@ -411,7 +430,9 @@ def kill(plane: ControlPlane, name: str) -> None:
     os.kill(pid, signal.SIGKILL)
 
 
-def test_a_repeated_create_of_a_bare_object_takes_over_what_it_had_made_itself(driver: Driver) -> None:
+def test_an_object_without_a_trace_of_its_maker_is_not_taken_over_either(driver: Driver) -> None:
     first = driver.create(NAMESPACE, "bare", {"metadata": {"name": "bare"}})
-    again = driver.again().create(NAMESPACE, "bare", {"metadata": {"name": "bare"}})
+    with pytest.raises(ProviderError, match="already exists"):
+        driver.again().create(NAMESPACE, "bare", {"metadata": {"name": "bare"}})
+    again = driver.again(upsertExistingObjects="true").create(NAMESPACE, "bare", {"metadata": {"name": "bare"}})
     assert again.outputs["metadata"]["uid"] == first.outputs["metadata"]["uid"]

@@ -233,7 +233,8 @@ def _warn_of_pending(context: Context) -> None:
             "warning",
             f"Attempting to deploy or update resources with {len(pending)} pending operations from previous deployment.\n{lines}\n"
             "These resources are in an unknown state because the previous run was interrupted while changing them. Creations are "
-            "repeated; a refresh with --clear-pending-creates forgets those that are not wanted any more.",
+            "repeated, and a provider may refuse what exists; a refresh with --clear-pending-creates forgets those that are not wanted any "
+            "more.",
         )
 
 

@@ -231,7 +231,10 @@ class Executor:
             except PartialFailureError as error:
                 return Made(error.id, error.outputs, error.reasons)
             except Exception as error:
-                context.state.abandon(resource)
+                # A creation that was interrupted before stays known: what it made may be why this one failed (pulumi/pulumi keeps it, too:
+                # pkg/engine/journal.go, snap).
+                if not (pending == "creating" and resource.urn in context.interrupted):
+                    context.state.abandon(resource)
                 context.failed(event, f"{pending} urn:{resource.urn.removeprefix('urn:')}: {cause(error)}")
                 raise Stopped from error
 

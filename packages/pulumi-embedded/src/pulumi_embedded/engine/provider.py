@@ -192,7 +192,9 @@ class Provider(ABC):
 
     @abstractmethod
     def create(self, urn: str, type: str, name: str, inputs: Properties, step: ProviderStep) -> tuple[str, Properties]:
-        """Answer (id, outputs); in a preview ("", outputs with UNKNOWN). Must be safe to repeat after a kill: the object may exist."""
+        """Answer (id, outputs); in a preview ("", outputs with UNKNOWN). After a kill the object may exist: it is taken over or refused,
+        never made a second time.
+        """
 
     @abstractmethod
     def read(self, urn: str, type: str, id: str, inputs: Properties, outputs: Properties) -> LiveResource | None:

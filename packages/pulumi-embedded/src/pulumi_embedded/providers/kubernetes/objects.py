@@ -1,7 +1,8 @@
 """The life of one object: planned, applied, awaited, read, deleted. Everything that talks to the cluster about it is here.
 
-The trap: a create may be a repetition, because the engine was killed before it could write the first one down. So an object that exists
-is taken over when the resource's own field manager has applied it, and refused when somebody else has.
+The trap: a create may be a repetition, because the engine was killed before it could write the first one down. As with the real provider,
+which creates by POST (pulumi/pulumi-kubernetes 4.29 and later, provider/pkg/await/await.go, Creation), whatever exists is refused then, also
+what is being deleted and what this resource once made, unless the provider is told to take over what exists.
 """
 
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from pulumi_embedded.providers.kubernetes.errors import ApiRefusal, ApiUnreachab
 from pulumi_embedded.providers.kubernetes.kinds import ObjectKind
 from pulumi_embedded.providers.kubernetes.planning import has_unknown, planned
 from pulumi_embedded.providers.kubernetes.plans import Plans
-from pulumi_embedded.providers.kubernetes.settings import ProviderSettings
+from pulumi_embedded.providers.kubernetes.settings import UPSERT_VARIABLE, ProviderSettings
 
 _PREVIEW_PATIENCE = 2.0
 _SETTLING_SECONDS = 5.0
@@ -60,7 +61,7 @@ class LiveObjects:
             return "", planned(kind, inputs, dry_run, None)
         namespace, name = self._place(kind, inputs)
         try:
-            self._make_room(kind, namespace, name, manager, step)
+            self._refuse_existing(kind, self._served_soon(lambda: self.cluster.get(kind, namespace, name)))
             live = self._apply(urn, kind, inputs, manager)
         except (ApiRefusal, UnknownKindError, ApiUnreachableError) as error:
             raise explain(error, kind, names.object_id(namespace, name)) from error
@@ -88,31 +89,16 @@ class LiveObjects:
             self.cluster.forget_kinds()
         return id, wire.outputs(kind, live, manager)
 
-    def _make_room(self, kind: ObjectKind, namespace: str, name: str, manager: str, step: ProviderStep) -> None:
-        live = self._served_soon(lambda: self.cluster.get(kind, namespace, name))
-        if live is None:
+    def _refuse_existing(self, kind: ObjectKind, live: Properties | None) -> None:
+        if live is None or self.settings.upsert:
             return
         head = live["metadata"]
-        if head.get("deletionTimestamp"):
-            held = until_gone(kind, namespace, name, head.get("uid", ""), self.cluster, step, step.timeout or DEFAULT_SECONDS, self.clock)
-            if held:
-                raise ProviderError(
-                    f"{kind.kind} {names.object_id(namespace, name)}: an object of that name is being deleted and is not gone, so the new one "
-                    f"was not created; {held}; remove what holds it and run the update again"
-                )
-            return
-        self._refuse_foreign(kind, live, manager)
-
-    def _refuse_foreign(self, kind: ObjectKind, live: Properties, manager: str) -> None:
-        head = live["metadata"]
-        owners = sorted({str(entry.get("manager")) for entry in head.get("managedFields") or ()})
-        # An apply that says nothing but the name (a bare Namespace or ServiceAccount) leaves no trace of who made it.
-        if manager in owners or not owners or self.settings.upsert:
-            return
+        owners = ", ".join(_owners(live)) or "nobody who is known"
         id = names.object_id(head.get("namespace", ""), head["name"])
+        leaving = ", and is being deleted" if head.get("deletionTimestamp") else ""
         raise ProviderError(
-            f"{kind.kind} {id} already exists (managed by {', '.join(owners)}), so it was not created; "
-            f'take it over with ResourceOptions(import_="{id}"), delete it, or choose another name'
+            f"{kind.kind} {id} already exists (managed by {owners}){leaving}, so it was not created; what an interrupted update made is taken "
+            f'over with {UPSERT_VARIABLE}=true; else take it over with ResourceOptions(import_="{id}"), delete it, or choose another name'
         )
 
     def _apply(self, urn: str, kind: ObjectKind, inputs: Properties, manager: str, *, dry_run: bool = False) -> Properties:
@@ -182,7 +168,9 @@ class LiveObjects:
         try:
             live = self.cluster.get(kind, namespace, name, patience=_PREVIEW_PATIENCE) if creating else None
             if live is not None:
-                self._refuse_foreign(kind, live, manager)
+                # The real provider's preview passes over whatever exists (Create in its provider.go), and its update then fails.
+                if not (step.repeated or manager in _owners(live)):
+                    self._refuse_existing(kind, live)
                 return None
             return wire.outputs(kind, self._apply(urn, kind, inputs, manager, dry_run=True), manager)
         except UnknownKindError:
@@ -247,6 +235,10 @@ class LiveObjects:
             raise ProviderError(f"{kind.kind} {id}: its deletion has not ended; {held}; remove what holds it and run the update again")
         if kind.kind == "CustomResourceDefinition":
             self.cluster.forget_kinds()
+
+
+def _owners(live: Properties) -> list[str]:
+    return sorted({str(entry.get("manager")) for entry in live["metadata"].get("managedFields") or ()})
 
 
 def _seconds(inputs: Properties, step: ProviderStep) -> float:
