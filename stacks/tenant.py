@@ -70,7 +70,13 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
             pulumi.warn(serving.unwitnessed.brief)
     provider = aws_provider(settings.account, tags(settings.environment, "tenant", tenant=settings.tenant))
     upstream = Upstream(settings.environment, PLATFORM, provider)
-    plan = TenantPlan(tenant=contracts.tenant, models=contracts.models, pools=settings.pools, surroundings=_surroundings(settings))
+    plan = TenantPlan(
+        tenant=contracts.tenant,
+        models=contracts.models,
+        pools=settings.pools,
+        surroundings=_surroundings(settings),
+        live=[release.model for serving in lives.values() for release in serving.releases.values()],
+    )
     tenant = TenantNamespace(
         contracts.tenant.name,
         TenantNamespaceArgs(

@@ -57,8 +57,8 @@ class TenantNamespace(pulumi.ComponentResource):
         tenant = self._args.plan.tenant.name
         key = Statement(sid="DecryptArtifacts", actions=["kms:Decrypt"], resources=[self._args.data_key_arn])
         policies: dict[str, Sequence[Statement]] = {"data-key": (key,)}
-        if self._args.plan.models:
-            policies["artifacts"] = (reads_artifacts(tenant, self._args.plan.models, self._args.plan.surroundings.artifact_bucket),)
+        if self._args.plan.running:
+            policies["artifacts"] = (reads_artifacts(tenant, self._args.plan.running, self._args.plan.surroundings.artifact_bucket),)
         feeds = tuple(
             Statement(sid=sid, actions=actions, resources=resources)
             for sid, actions, resources in rights(tenant, self._args.plan.models, self._args.plan.surroundings)

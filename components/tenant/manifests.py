@@ -32,6 +32,13 @@ class TenantPlan:
     models: Sequence[Model]
     pools: Sequence[Pool]
     surroundings: Surroundings
+    live: Sequence[Model] = ()
+    """Releases that serve, as they were registered: of another engine, class or accelerator perhaps than their contract names by now."""
+
+    @property
+    def running(self) -> Sequence[Model]:
+        """What runs, or will by the contracts."""
+        return (*self.models, *self.live)
 
     def manifests(self, annotations: Mapping[str, Any] | None = None) -> tuple[Manifest, ...]:
         """Every object; `annotations` are those of the service account, which IRSA needs and Pod Identity does not."""
@@ -41,7 +48,7 @@ class TenantPlan:
     def priority_classes(self) -> dict[str, int]:
         """Classes that the tenant's models use, with their values."""
         found: dict[str, int] = {}
-        for model in self.models:
+        for model in self.running:
             classes = (model.workload_class, *((WorkloadClass.BATCH,) if model.batch else ()))
             for workload_class in classes:
                 name = priority.priority_class(self.tenant.name, workload_class, model.envelope.gpu.accelerator)
@@ -55,10 +62,10 @@ class TenantPlan:
             yield Manifest(role=f"priority-{name}", body=self._priority_class(name, value))
         inside: list[tuple[str, dict[str, Any]]] = [
             ("identity", self._service_account(annotations)),
-            *quotas.resource_quotas(tenant, self.models),
+            *quotas.resource_quotas(tenant, self.models, self.live),
             ("limits", quotas.limit_range(tenant)),
             *isolation.network_policies(tenant.name, surroundings, any(model.batch for model in self.models)),
-            *isolation.mesh_rules(tenant.name, surroundings, [model.runtime for model in self.models]),
+            *isolation.mesh_rules(tenant.name, surroundings, [model.runtime for model in self.running]),
             *access.roles(tenant),
             *evaluating.rights(tenant.name, self.models),
         ]

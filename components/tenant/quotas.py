@@ -62,8 +62,8 @@ def classes_of(tenant: str, accelerator: Accelerator) -> list[str]:
     return sorted(priority_class(tenant, workload_class, accelerator) for workload_class in WorkloadClass)
 
 
-def resource_quotas(tenant: Tenant, models: Sequence[Model]) -> list[tuple[str, dict[str, Any]]]:
-    """(role, ResourceQuota), the whole one first.
+def resource_quotas(tenant: Tenant, models: Sequence[Model], live: Sequence[Model] = ()) -> list[tuple[str, dict[str, Any]]]:
+    """(role, ResourceQuota), the whole one first. `live`: releases that serve, which may be on other accelerators than their contracts name.
 
     An accelerator that is neither granted nor used by a model has no priority class of the tenant, so it needs no
     quota of its own.
@@ -79,7 +79,7 @@ def resource_quotas(tenant: Tenant, models: Sequence[Model]) -> list[tuple[str, 
         **{f"requests.{name}": str(count) for name, count in device_quotas(tenant).items()},
     }
     found = [("quota", _quota(tenant.name, "tenant", hard, None))]
-    for accelerator in sorted({*tenant.quota.gpus, *(model.envelope.gpu.accelerator for model in models)}):
+    for accelerator in sorted({*tenant.quota.gpus, *(model.envelope.gpu.accelerator for model in (*models, *live))}):
         granted = {f"requests.{WHOLE}": str(tenant.quota.gpus.get(accelerator, 0))}
         chosen = _in_classes("In", classes_of(tenant.name, accelerator))
         found.append((f"quota-{accelerator.value}", _quota(tenant.name, f"gpus-{accelerator.value}", granted, chosen)))

@@ -87,19 +87,19 @@ def _begun(
 
 
 def _may_be_written(here: "ServicePlace", service: "ServiceState", model: "Model") -> None:
-    """Whether whoever starts the release may write the filters of proxies that it changes. Raises UserError where not: it would fail halfway."""
+    """Whether whoever starts the release may write all that it changes. Raises UserError where not: it would fail halfway."""
     from headway.environment.port import OutOfReachError
     from headway.ledger.serving import released
-    from headway.release.proxy_filters import why_filters_change
+    from headway.release.beyond_runners import why_beyond
 
     stable = released(here.store, here.chain, service.split.digests[service.stable]) if service.split and service.stable else model
-    why = why_filters_change(stable, model, here.pools, counts_tokens=here.counts_tokens)
+    why = why_beyond(stable, model, here.pools, counts_tokens=here.counts_tokens)
     if why is None:
         return
     with suppress(OutOfReachError):  # which the driver says in better words
         if not here.cluster.may_patch("networking.istio.io", "envoyfilters"):
             raise UserError(
-                f"You may not write filters of {here.chain}'s proxies, and {why}.",
+                f"You may not write all that this release of {here.chain} changes: {why}.",
                 "The release would fail halfway; nothing was started.",
                 "Have an identity of the platform's start it (docs/guide/releases.md).",
                 Exit.REFUSED,

@@ -24,7 +24,7 @@ from headway.ledger.witness import LedgerWitness
 from headway.ledger.witness_place import FolderWitness
 from stacks import tenant
 from stacks.settings_error import SettingsError
-from tests.components.contracts import TENANTS, document
+from tests.components.contracts import CONTAINER, DEFECTS, PLAIN, TENANTS, changed, document
 from tests.components.recording import Recording, Registration, record
 from tests.components.stacks.test_tenant import ABOVE, settings_of, write
 
@@ -102,6 +102,30 @@ def test_a_new_contract_replaces_no_release_and_says_how_to_start_one(tmp_path: 
     assert [release_id(contract())] == [r.inputs["metadata"]["labels"]["platform.io/release"] for r in servers(found)]
     assert any("headway release start vision/defects" in said for said in found.log)
     assert "contracts" not in found.exports or "defects" not in found.exports["contracts"]
+
+
+OTHERS: dict[str, Any] = {
+    **PLAIN,
+    "runtime": CONTAINER,
+    "workload_class": "throughput",
+    "envelope__gpu": {"share": "mig", "accelerator": "a100-80gb", "profile": "1g.10gb", "memory": "8Gi"},
+    "placement__isolation": "mig",
+    "artifact__uri": "s3://elsewhere/vision/defects/",
+}
+
+
+def test_what_serves_keeps_what_it_stands_on_until_its_successor_does(tmp_path: Path) -> None:
+    """Whoever applies a contract of another engine, class, accelerator or bucket would else close the paths of the version that serves, and
+    leave its next pod without its priority, quota and files."""
+    store, folder = FolderStore(tmp_path / "ledger"), edited(tmp_path)
+    adopted(store, changed(DEFECTS, **OTHERS))
+    found, alone = plan(folder, store), plan(folder, None)
+    refused = [spec(each, "AuthorizationPolicy", "no-administration")["rules"][0]["to"][0]["operation"] for each in (found, alone)]
+    assert [list(each) for each in refused] == [["paths"], ["notPaths"]], "a container's own paths are open too"
+    names = {r.inputs["metadata"]["name"] for r in found.registrations if r.type.endswith((":PriorityClass", ":ResourceQuota"))}
+    assert {"headway-vision-throughput-a100-80gb", "headway-vision-latency-l4", "gpus-a100-80gb", "gpus-l4"} <= names
+    (policy,) = (r.inputs["policy"] for r in found.registrations if r.name == "vision-models-artifacts")
+    assert "arn:aws:s3:::elsewhere/vision/*" in policy
 
 
 def test_a_ledger_restored_elsewhere_plans_what_serves(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ import yaml
 
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
-from headway.release.proxy_filters import why_filters_change
+from headway.release.beyond_runners import why_beyond
 from stacks import settings, tenant
 from stacks.settings import TenantSettings
 from tests.components.contracts import TENANTS, document
@@ -141,6 +141,7 @@ LARGEST, START, TO_ZERO = ("envelope", "largest_request"), ("health", "startup_b
         ("vision/defects", {}, {(*LARGEST, "body"): "3Mi"}, {"EnvoyFilter defects-guard"}),
         ("vision/embeddings", TO_ZERO, {START: "31m"}, {"EnvoyFilter embeddings-activation"}),
         ("assist/chat", {}, {(*LARGEST, "context_tokens"): 4096}, {"EnvoyFilter assist-rate"}),
+        ("vision/defects", {}, {("artifact", "uri"): "s3://elsewhere/vision/defects/"}, {"RolePolicy vision-models-artifacts"}),
     ],
 )
 def test_a_release_changes_what_its_runner_may_write_or_says_so_first(
@@ -167,7 +168,7 @@ def test_a_release_changes_what_its_runner_may_write_or_says_so_first(
     written = {kind for _, rule in granted(tenant, "runner") if "patch" in rule["verbs"] for kind in rule["resources"]}
     refused = {f"{kind} {name}" for kind, name in differ if kind[0].isupper() and PLURALS.get(kind, f"{kind.lower()}s") not in written}
     assert refused == beyond
-    assert (why_filters_change(was, will, pools, counts_tokens=counts) is not None) == bool(beyond)
+    assert (why_beyond(was, will, pools, counts_tokens=counts) is not None) == bool(beyond)
 
 
 @pytest.mark.parametrize("name", NAMES)
