@@ -65,10 +65,13 @@ def available_capacity(
     arms = min((one.more for one in of_arms), default=_UNLIMITED)
     grown = f" and {to_come} on nodes to come" if to_come else ""
     held = f", {warm} more on what is held warm" if warm else ""
+    room = min(free + to_come, allowed)
+    # Of a service that is scaled to zero, the stable version gets a replica back before anything moves.
+    back = 0 if running else min(room, 1)
     binding = [one.text for one in of_replicas if one.more == allowed] + [one.text for one in of_arms if one.more == arms and arms < 2]
     return PoolCapacity(
-        replicas=running,
-        free=min(free + to_come, allowed),
+        replicas=running + back,
+        free=room - back,
         warm=min(warm, max(0, allowed - free - to_come)),
         arms=arms,
         limits=(f"pool {pool} has {needs.resource} for {free} more replicas{held}{grown}", *sorted(set(binding))),

@@ -65,6 +65,14 @@ def test_a_quota_bounds_room_only_for_the_priority_that_it_counts() -> None:
     assert found(gpus(10, 3), gpus(0, 0, "batch", operator="NotIn")).free == 0
 
 
+def test_a_service_that_is_scaled_to_zero_gets_a_replica_back_for_its_release() -> None:
+    room = found(running=0)
+    assert (room.replicas, room.free) == (1, 7)
+    assert all(step.fleet.stable for step in plan(Rollout.model_validate({"strategy": "canary"}), room).traffic)
+    full = found(running=0, nodes=())
+    assert (full.replicas, full.free) == (0, 0)
+
+
 @pytest.mark.parametrize(
     ("hard", "used", "free"),
     [
