@@ -166,11 +166,11 @@ def _filter_bounded(r: ResourceView, c: Mapping[str, Any]) -> Breaches:
                 if not str(each.value).startswith(c["gatewayFilters"]):
                     yield breach(each.path, f"{each.value or 'a filter without a name'} in the gateway is none of the platform's filters")
         if place.value == "VIRTUAL_HOST":
-            yield from _only_tells(patch, r.at("metadata", "labels", TENANT).value, c["gatewayFilters"])
+            yield from _only_tells(patch, r.at("metadata", "labels", TENANT).value, c["gatewayFilters"], c["heldBytes"])
 
 
-def _only_tells(patch: InputNode, tenant: Any, filters: str) -> Breaches:
-    """Of one host, of the tenant whose object it is, and nothing but what the platform's filters must know."""
+def _only_tells(patch: InputNode, tenant: Any, filters: str, most: float) -> Breaches:
+    """Of one host, of the tenant whose object it is, and nothing but what the platform's filters must know, and how much of a body is held."""
     domain, operation = patch.at("match", "routeConfiguration", "vhost", "domainName"), patch.at("patch", "operation")
     if not domain.value:
         yield breach(domain.path, "every host of the gateway is changed")
@@ -179,6 +179,12 @@ def _only_tells(patch: InputNode, tenant: Any, filters: str) -> Breaches:
     if operation.value != "MERGE":
         yield breach(operation.path, f"a virtual host is changed by {operation.value}")
     for key, told in patch.at("patch", "value").entries():
+        if key == "request_body_buffer_limit" and isinstance(told.value, int | float):
+            if told.value > most:
+                yield breach(
+                    told.path, f"the gateway holds {told.value} bytes of each request to a host, and its proxies' memory is everybody's"
+                )
+            continue
         if key != "typed_per_filter_config":
             yield breach(told.path, f"{key} of a virtual host is changed, not what filters know of it")
             continue
@@ -312,6 +318,7 @@ RULES = (
             "gatewayNamespaces": {"type": "array", "items": {"type": "string"}, "default": [GATEWAY_NAMESPACE]},
             "meshNamespaces": {"type": "array", "items": {"type": "string"}, "default": [MESH_NAMESPACE]},
             "gatewayFilters": {"type": "string", "default": "headway."},
+            "heldBytes": {"type": "number", "default": 8 * 2**20},
         },
     ),
     _rule(

@@ -78,6 +78,7 @@ REFUSED_EXAMPLES: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "match", "routeConfiguration", "vhost", "domainName"), "chat.assist.example", "spec.configPatches[1].match.routeConfiguration.vhost.domainName"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "operation"), "REPLACE", "spec.configPatches[1].patch.operation"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value"), {"require_tls": "NONE"}, "spec.configPatches[1].patch.value.require_tls"),
+    ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value", "request_body_buffer_limit"), 2**30, "spec.configPatches[1].patch.value.request_body_buffer_limit"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value", "typed_per_filter_config"), {"envoy.filters.http.rbac": {}}, "spec.configPatches[1].patch.value.typed_per_filter_config.envoy.filters.http.rbac"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 0, "patch", "operation"), "REPLACE", "spec.configPatches[0].patch.operation"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value", "typed_per_filter_config", "headway.overload"), {"disabled": True}, "spec.configPatches[1].patch.value.typed_per_filter_config.headway.overload.disabled"),

@@ -7,12 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.guardrails.refused_examples import AP, CR, NG, NP, POD, RA, REFUSED_EXAMPLES, SERVER, SO, VAPB, VS, C, D
+from components.model_service.manifests import ServicePlan
+from policies.guardrails.refused_examples import AP, CR, EF, NG, NP, POD, RA, REFUSED_EXAMPLES, SERVER, SO, VAPB, VS, C, D
 from policies.guardrails.registry import PACKS, RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.supply_chain import registry
 from policies.guardrails.view import UNKNOWN, InputNode, ResourceView, canonical
 from policies.guardrails.workloads import HELM_RELEASE, gpu_demand
+from tests.components.contracts import EMBEDDINGS, SURROUNDINGS, changed, pool_of
 from tests.policies.world import DIGEST, GOOD, spoilt
 
 BY_ID = {rule.id: rule for rule in RULES}
@@ -29,6 +31,15 @@ def resource(
 def test_no_rule_objects_to_a_well_made_resource(type: str) -> None:
     breaches = {r.id: v.breaches for r in RULES if r.covers(type) for v in [evaluate(r, resource(type, GOOD[type]))] if v.breaches}
     assert breaches == {}
+
+
+def test_no_rule_objects_to_what_the_gateway_knows_of_a_service_that_sleeps() -> None:
+    model = changed(EMBEDDINGS, scaling__min_replicas=0)
+    filters = [
+        dict(each.body) for each in ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS).manifests() if each.kind == "EnvoyFilter"
+    ]
+    assert [each["metadata"]["name"] for each in filters] == ["embeddings", "activate.vision.embeddings"]
+    assert [evaluate(BY_ID["proxy-filter-bounded"], resource(EF, each)).breaches for each in filters] == [(), ()]
 
 
 @pytest.mark.parametrize(("rule", "type", "place", "value", "path"), REFUSED_EXAMPLES, ids=[m[0] for m in REFUSED_EXAMPLES])

@@ -83,7 +83,10 @@ GOOD: dict[str, dict[str, Any]] = {
                 {
                     "applyTo": "VIRTUAL_HOST",
                     "match": {"context": "GATEWAY", "routeConfiguration": {"vhost": {"domainName": "defects.vision.example"}}},
-                    "patch": {"operation": "MERGE", "value": {"typed_per_filter_config": {"headway.overload": {}}}},
+                    "patch": {
+                        "operation": "MERGE",
+                        "value": {"request_body_buffer_limit": 2**20, "typed_per_filter_config": {"headway.overload": {}}},
+                    },
                 },
             ],
         },
