@@ -1,5 +1,6 @@
 """Each rule: content with the good world, and breached by one spoilt place."""
 
+import json
 import re
 from typing import Any
 
@@ -8,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.model_service.manifests import ServicePlan
-from policies.guardrails.refused_examples import AP, CR, EF, NG, NP, POD, RA, REFUSED_EXAMPLES, SERVER, SO, VAPB, VS, C, D
+from headway.contract.placement import WorkloadClass
+from policies.guardrails.refused_examples import AP, CR, NG, NP, POD, RA, REFUSED_EXAMPLES, SERVER, SO, VAPB, VS, C, D
 from policies.guardrails.registry import PACKS, RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.supply_chain import registry
 from policies.guardrails.view import UNKNOWN, InputNode, ResourceView, canonical
 from policies.guardrails.workloads import HELM_RELEASE, gpu_demand
 from tests.components.contracts import EMBEDDINGS, SURROUNDINGS, changed, pool_of
+from tests.components.strangers import rendered, stranger
 from tests.policies.world import DIGEST, GOOD, spoilt
 
 BY_ID = {rule.id: rule for rule in RULES}
@@ -33,13 +36,24 @@ def test_no_rule_objects_to_a_well_made_resource(type: str) -> None:
     assert breaches == {}
 
 
-def test_no_rule_objects_to_what_the_gateway_knows_of_a_service_that_sleeps() -> None:
+def judged(body: dict[str, Any]) -> list[str]:
+    """What rules object to in an object of a tenant's."""
+    type = f"kubernetes:{'' if '/' in body['apiVersion'] else 'core/'}{body['apiVersion']}:{body['kind']}"
+    known = json.loads(json.dumps(body))
+    return [str(found) for rule in RULES if rule.covers(type) for found in evaluate(rule, resource(type, known)).breaches]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_rule_objects_to_what_a_valid_contract_becomes(seed: int) -> None:
+    at_zero = stranger(seed).scaling.min_replicas == 0 and stranger(seed).workload_class is WorkloadClass.LATENCY
+    assert at_zero or [found for body in rendered(stranger(seed)) for found in judged(body)] == []
+
+
+def test_no_rule_objects_to_a_service_that_sleeps() -> None:
     model = changed(EMBEDDINGS, scaling__min_replicas=0)
-    filters = [
-        dict(each.body) for each in ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS).manifests() if each.kind == "EnvoyFilter"
-    ]
-    assert [each["metadata"]["name"] for each in filters] == ["embeddings", "activate.vision.embeddings"]
-    assert [evaluate(BY_ID["proxy-filter-bounded"], resource(EF, each)).breaches for each in filters] == [(), ()]
+    bodies = [dict(each.body) for each in ServicePlan.of("vision", model, pool_of(model), SURROUNDINGS).manifests()]
+    assert "activate.vision.embeddings" in {each["metadata"]["name"] for each in bodies}
+    assert [found for body in bodies for found in judged(body)] == []
 
 
 @pytest.mark.parametrize(("rule", "type", "place", "value", "path"), REFUSED_EXAMPLES, ids=[m[0] for m in REFUSED_EXAMPLES])
