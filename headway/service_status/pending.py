@@ -7,6 +7,8 @@ by the nodes of that pool. What no rule here explains is left in the words of wh
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from headway.contract.gpu_resources import is_gpu
@@ -24,25 +26,83 @@ _ENDED = ("Succeeded", "Failed")
 Body = Mapping[str, Any]
 
 
+class PendingKind(StrEnum):
+    """What keeps a replica from being ready."""
+
+    QUOTA_FULL = "quota-full"
+    IMAGE_MISSING = "image-missing"
+    ARTIFACTS_MISSING = "artifacts-missing"
+    """A container that runs before the server ends again and again: the model's files are fetched there."""
+    GPUS_TAKEN = "gpus-taken"
+    QUARANTINED = "quarantined"
+    NODE_UNREADY = "node-unready"
+    CORDONED = "cordoned"
+    UNCUT = "uncut"
+    POOL_EMPTY = "pool-empty"
+    UNPLACED = "unplaced"
+    """No node takes it, for another reason."""
+    ENDED = "ended"
+    MEMORY_KILLED = "memory-killed"
+    UNREADY = "unready"
+    """It runs, and a probe has not passed, or it is still on its way."""
+    LEAVING = "leaving"
+
+
+@dataclass(frozen=True)
+class Pending:
+    """Why a replica is not ready, for programs and in words."""
+
+    kind: PendingKind
+    words: str
+
+
 def why(pod: Body, nodes: Sequence[Body] = (), pods: Sequence[Body] = (), events: Iterable[Body] = ()) -> str:
-    """Why `pod` is not ready; empty where it is. `nodes` and `pods` are the cluster's, `events` those about the pod."""
+    """Why `pod` is not ready, in words; empty where it is."""
+    found = pending(pod, nodes, pods, events)
+    return found.words if found else ""
+
+
+def pending(pod: Body, nodes: Sequence[Body] = (), pods: Sequence[Body] = (), events: Iterable[Body] = ()) -> Pending | None:
+    """Why `pod` is not ready; None where it is. `nodes` and `pods` are the cluster's, `events` those about the pod."""
     status = pod.get("status", {})
     if condition(pod, "Ready"):
-        return ""
+        return None
     if "deletionTimestamp" in pod["metadata"]:
-        return "it is ending"
+        return Pending(PendingKind.LEAVING, "it is ending")
     if not pod.get("spec", {}).get("nodeName"):
         unplaced = next((c for c in status.get("conditions", []) if c.get("type") == "PodScheduled" and c.get("status") == "False"), None)
-        return _unplaced(pod, unplaced.get("message", ""), nodes, pods) if unplaced else "the scheduler has not looked at it yet"
-    started = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
-    found = next((said for each in started if (said := _waits(each, pod))), "")
-    return found or _unproven(status, events) or f"{status.get('phase', 'Unknown').lower()}, not ready"
+        if unplaced:
+            return _unplaced(pod, unplaced.get("message", ""), nodes, pods)
+        return Pending(PendingKind.UNREADY, "the scheduler has not looked at it yet")
+    for each in status.get("initContainerStatuses", ()):
+        if said := _waits(each, pod):
+            return Pending(_kind(each, PendingKind.ARTIFACTS_MISSING), said)
+    for each in status.get("containerStatuses", ()):
+        if said := _waits(each, pod):
+            return Pending(_kind(each, PendingKind.ENDED), said)
+    words = _unproven(status, events) or f"{status.get('phase', 'Unknown').lower()}, not ready"
+    return Pending(PendingKind.UNREADY, words)
+
+
+def _kind(container: Body, ended: PendingKind) -> PendingKind:
+    """Of a container that waits; `ended`: what it is called if it ended."""
+    reason = container["state"]["waiting"].get("reason", "")
+    if reason in _PULLS:
+        return PendingKind.IMAGE_MISSING
+    if reason != _CRASHES:
+        return PendingKind.UNREADY
+    return PendingKind.MEMORY_KILLED if out_of_memory(container) else ended
+
+
+def out_of_memory(container: Body) -> bool:
+    """Whether the kernel ended it the last time, for its memory."""
+    return container.get("lastState", {}).get("terminated", {}).get("reason") == "OOMKilled"
 
 
 def refused(conditions: Iterable[Body]) -> str:
     """Why a Deployment may not make its pods; empty where it may."""
     said = next((c.get("message", "") for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"), "")
-    quota = _QUOTA.search(said)
+    quota = quota_of(said)
     if quota is None:
         return said
     used, limited = _amounts(quota["used"]), _amounts(quota["limited"])
@@ -51,6 +111,11 @@ def refused(conditions: Iterable[Body]) -> str:
         for name, asked in _amounts(quota["asked"]).items()
     )
     return f"quota {quota['name']} is full: {full}"
+
+
+def quota_of(message: str) -> re.Match[str] | None:
+    """The refusal by a quota that a message tells of."""
+    return _QUOTA.search(message)
 
 
 def condition(thing: Body, kind: str) -> bool:
@@ -73,25 +138,28 @@ def quarantined(node: Body) -> bool:
     return _tainted(node, QUARANTINE)
 
 
-def _unplaced(pod: Body, message: str, nodes: Sequence[Body], pods: Sequence[Body]) -> str:
-    """Of the nodes of its pool: which are in quarantine, are not ready, are still to be cut, or have no GPU left."""
+def _unplaced(pod: Body, message: str, nodes: Sequence[Body], pods: Sequence[Body]) -> Pending:
+    """Of the nodes of its pool: which are in quarantine, are not ready, are still to be cut, or have no GPU left. Called by what keeps
+    most of them away."""
+    unknown = Pending(PendingKind.UNPLACED, message or "not scheduled")
     pool = (pod["spec"].get("nodeSelector") or {}).get(POOL)
     if pool is None or not nodes:
-        return message or "not scheduled"
+        return unknown
     mine = [node for node in nodes if node["metadata"].get("labels", {}).get(POOL) == pool]
     if not mine:
-        return f"pool {pool} has no node; one must be added"
-    found: list[str] = []
+        return Pending(PendingKind.POOL_EMPTY, f"pool {pool} has no node; one must be added")
+    found: list[tuple[int, PendingKind, str]] = []
     left = mine
-    for what, holds in _OUT_OF_USE.items():
+    for kind, (what, holds) in _OUT_OF_USE.items():
         those = [str(node["metadata"]["name"]) for node in left if holds(node)]
         left = [node for node in left if not holds(node)]
         if those:
-            found.append(f"{len(those)} of {len(mine)} {what} ({', '.join(sorted(those))})")
+            found.append((len(those), kind, f"{len(those)} of {len(mine)} {what} ({', '.join(sorted(those))})"))
     full = [said for resource, asked in gpus(pod).items() if left and (said := _full(resource, asked, left, pods))]
     if left and not full:
-        return message or "not scheduled"
-    return f"pool {pool}: {'; '.join([*found, *full])}"
+        return unknown
+    found += [(len(left), PendingKind.GPUS_TAKEN, said) for said in full]
+    return Pending(max(found, key=lambda each: each[0])[1], f"pool {pool}: {'; '.join(said for _, _, said in found)}")
 
 
 def _unready(node: Body) -> bool:
@@ -106,11 +174,11 @@ def _uncut(node: Body) -> bool:
     return _tainted(node, MIG_TAINT)
 
 
-_OUT_OF_USE: Mapping[str, Callable[[Body], bool]] = {
-    "in quarantine": quarantined,
-    "not ready": _unready,
-    "cordoned": _cordoned,
-    "still to be cut by MIG": _uncut,
+_OUT_OF_USE: Mapping[PendingKind, tuple[str, Callable[[Body], bool]]] = {
+    PendingKind.QUARANTINED: ("in quarantine", quarantined),
+    PendingKind.NODE_UNREADY: ("not ready", _unready),
+    PendingKind.CORDONED: ("cordoned", _cordoned),
+    PendingKind.UNCUT: ("still to be cut by MIG", _uncut),
 }
 
 

@@ -1,0 +1,167 @@
+"""`headway diagnose`: from what hurts to its cause, for one service or for all of an environment. Reads, and changes nothing.
+
+Exit code 0 where nothing is wrong, 1 where something is, 3 where too little could be seen to say.
+"""
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headway.cli.environment_choice import EnvironmentOption, to_read
+from headway.cli.output import Output, OutputOption
+from headway.cli.release_options import ProjectOption, PrometheusOption
+from headway.problem import Exit, UserError
+
+if TYPE_CHECKING:
+    from headway.diagnosis.reasoning import Diagnosis
+    from headway.release.service_place import ServicePlace
+
+_AT_ONCE = 8
+_LONGEST = timedelta(days=7)
+_LARGEST_ALERT = 2**20
+
+
+def diagnose(
+    service: Annotated[
+        str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service in full; everything that hurts otherwise.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option("--at", help="At which moment, such as `10m` ago or a time with its zone; now otherwise.")
+    ] = None,
+    since: Annotated[str, typer.Option("--since", help="How far back to look for its beginning: `1h`, `6h`.")] = "1h",
+    alert: Annotated[
+        Path | None,
+        typer.Option(
+            "--alert",
+            help="A notification as Alertmanager sends it to a webhook: it names the service and the moment. `-`: standard input.",
+        ),
+    ] = None,
+    environment: EnvironmentOption = None,
+    project: ProjectOption = None,
+    prometheus: PrometheusOption = None,
+    output: OutputOption = Output.TEXT,
+) -> None:
+    """Say why a service hurts: one chain of measured comparisons, what was ruled out by which figures, and what to do next."""
+    now = datetime.now(UTC)
+    chosen = to_read(environment, project)
+    named, moment = _told(service, at, alert, now)
+    length = _length(since)
+    here = _places(named, chosen, project, prometheus)
+    found = _diagnosed(here, moment, length)
+    _show(found, chosen, output, alone=named is not None)
+    raise typer.Exit(_exit(found))
+
+
+def _told(service: str | None, at: str | None, alert: Path | None, now: datetime) -> tuple[str | None, datetime]:
+    from headway.cli.logs import moment
+
+    if alert is None:
+        return service, moment(at, "--at", now) if at else now
+    if service or at:
+        raise UserError(
+            "--alert says which service and when; TENANT/MODEL and --at say it too.",
+            "Nothing was read.",
+            "Leave one of them out.",
+            Exit.USAGE,
+        )
+    named, starts = _of_alert(alert)
+    # An alert holds for a while before it starts: by now it has gone on.
+    return named, max(min(now, starts + timedelta(minutes=5)), starts)
+
+
+def _of_alert(file: Path) -> tuple[str, datetime]:
+    """The service and the start of the first alert of a notification that names one."""
+    from headway.bounded_json import bounded_json
+
+    try:
+        body = typer.get_binary_stream("stdin").read(_LARGEST_ALERT + 1) if str(file) == "-" else file.read_bytes()
+        if len(body) > _LARGEST_ALERT:
+            raise ValueError(f"more than {_LARGEST_ALERT} bytes")
+        for each in bounded_json(body)["alerts"]:
+            labels = each["labels"]
+            tenant, model = labels.get("tenant") or labels.get("namespace"), labels.get("model")
+            if tenant and model:
+                return f"{tenant}/{model}", datetime.fromisoformat(str(each["startsAt"])).astimezone(UTC)
+    except OSError as error:
+        raise UserError(
+            f"{file} cannot be read: {error.strerror}.", "Nothing was read.", "Name the notification's file.", Exit.USAGE
+        ) from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{file} is no notification of Alertmanager: {error}.", "Nothing was read.", "Give the JSON that a webhook got.", Exit.USAGE
+        ) from None
+    raise UserError(
+        f"No alert in {file} names a service.",
+        "Nothing was read.",
+        "Run the command without --alert: it looks at every service.",
+        Exit.USAGE,
+    )
+
+
+def _length(since: str) -> float:
+    from headway.contract.units import Duration, UnitError
+
+    try:
+        length = float(Duration.parse(since).seconds)
+    except UnitError:
+        length = 0.0
+    if not 300 <= length <= _LONGEST.total_seconds():
+        raise UserError(
+            f"--since {since!r} is no span of time between five minutes and seven days.",
+            "Nothing was read.",
+            "Write `1h`, or `6h` where it began longer ago.",
+            Exit.USAGE,
+        )
+    return length
+
+
+def _places(service: str | None, environment: str, project: Path | None, prometheus: str | None) -> "Sequence[ServicePlace]":
+    from dataclasses import replace
+
+    from headway.environment.checkout import described, find
+    from headway.release.service_place import place, places
+
+    if service is not None:
+        return (place(service, environment, project, prometheus),)
+    root = find(project)
+    described(root, environment)
+    return tuple(replace(each, prometheus=prometheus) for each in places(root, environment))
+
+
+def _diagnosed(here: "Sequence[ServicePlace]", at: datetime, length: float) -> "tuple[Diagnosis, ...]":
+    """Of every service, in the order of their names."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    from headway.diagnosis.gathering import gather
+    from headway.diagnosis.reasoning import diagnoses
+
+    def one(place: "ServicePlace") -> "tuple[Diagnosis, ...]":
+        return diagnoses(gather(place, at=at.timestamp(), since=length))
+
+    with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
+        return tuple(each for found in pool.map(one, here) for each in found)
+
+
+def _show(found: "Sequence[Diagnosis]", environment: str, output: Output, *, alone: bool) -> None:
+    from headway.cli import diagnosis_view
+
+    if output is Output.JSON:
+        document: dict[str, Any] = {"environment": environment, "diagnoses": [diagnosis_view.document(each, environment) for each in found]}
+        print(json.dumps(document, indent=2))
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(diagnosis_view.drawn(found, environment, alone=alone))
+
+
+def _exit(found: "Sequence[Diagnosis]") -> Exit:
+    from headway.diagnosis.reasoning import DiagnosisVerdict
+
+    verdicts = {each.verdict for each in found}
+    if verdicts & {DiagnosisVerdict.CAUSE, DiagnosisVerdict.UNKNOWN}:
+        return Exit.REFUSED
+    return Exit.ENVIRONMENT if DiagnosisVerdict.BLIND in verdicts else Exit.OK

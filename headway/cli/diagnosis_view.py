@@ -1,0 +1,167 @@
+"""How a diagnosis looks: the chain from symptom to cause, where the time went, what was ruled out, and what next; and the same as data.
+Pure."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+from headway.diagnosis.asking import UNSAID
+from headway.diagnosis.figures import shown
+from headway.diagnosis.measures import FigureUnit
+from headway.diagnosis.reasoning import ChainLink, Diagnosis, DiagnosisVerdict, Doubt, LatencyPhase
+from headway.problem import printable
+
+
+def drawn(found: Sequence[Diagnosis], environment: str, *, alone: bool) -> RenderableType:
+    """For people. `alone`: one service, of which it is also said that nothing is wrong."""
+    parts = list[RenderableType]()
+    hurt = [each for each in found if each.verdict is not DiagnosisVerdict.NOTHING]
+    for each in found if alone else hurt:
+        parts += [*_one(each, environment), ""]
+    if not found:
+        parts.append(f"Environment {escape(environment)} has no model service.")
+    elif not hurt and not alone:
+        parts.append(f"Nothing is wrong with the {len(found)} services of {escape(environment)}, as far as can be seen.")
+    return Group(*parts)
+
+
+def document(this: Diagnosis, environment: str) -> dict[str, Any]:
+    """For programs. Times in RFC 3339, durations in seconds, shares from 0 to 1."""
+    return {
+        "service": this.chain,
+        "at": _time(this.at),
+        "verdict": this.verdict,
+        "symptom": this.symptom,
+        "also": list(this.also),
+        "since": _time(this.onset) if this.onset is not None else None,
+        "cause": this.cause or None,
+        "layer": this.layer,
+        "chain": [
+            {
+                "name": each.name,
+                "says": each.says,
+                "evidence": list(each.evidence),
+                "share": each.share,
+                "where": each.where or None,
+                "node": each.node or None,
+            }
+            for each in this.links
+        ],
+        "phases": [{"name": each.name, "before_seconds": each.before, "since_seconds": each.since} for each in this.phases],
+        "ruled_out": [_doubt(each) for each in this.ruled_out],
+        "could_be": [_doubt(each) for each in this.could_be],
+        "unseen": [{"what": each.what, "why": each.why} for each in this.blind],
+        "runbook": f"docs/runbooks/{this.runbook}.md" if this.runbook else None,
+        "commands": list(_commands(this, environment)),
+    }
+
+
+def _doubt(this: Doubt) -> dict[str, str]:
+    return {"name": this.name, "says": this.says, "evidence": this.said}
+
+
+def _one(this: Diagnosis, environment: str) -> Iterator[RenderableType]:
+    name = f"[bold]{escape(this.chain)}[/bold]"
+    match this.verdict:
+        case DiagnosisVerdict.NOTHING:
+            yield f"{name}: nothing is wrong, as far as can be seen."
+        case DiagnosisVerdict.BLIND:
+            yield f"{name}: [yellow]nobody can say whether something is wrong.[/yellow]"
+        case _:
+            began = (
+                f", since {datetime.fromtimestamp(this.onset, UTC):%H:%M:%S} UTC" if this.onset is not None else ", since before one looked"
+            )
+            also = "".join(f"; also {each.value.replace('-', ' ')}" for each in this.also)
+            yield f"{name}: [red]{escape(this.links[0].says)}[/red]{began}{also}"
+            yield _cause(this)
+            yield _chain(this)
+    if this.phases:
+        yield _phases(this.phases)
+    yield from _listed("Ruled out", this.ruled_out)
+    yield from _listed("Could also be", this.could_be)
+    if this.blind:
+        yield "[yellow]Not seen[/yellow]"
+        yield from (f"  {escape(printable(each.what))}: {escape(printable(each.why))}" for each in this.blind)
+    commands = list(_commands(this, environment))
+    if commands:
+        yield "Next"
+        yield from (f"  {escape(each)}" for each in commands)
+    if this.runbook:
+        yield f"  docs/runbooks/{this.runbook}.md"
+
+
+def _chain(this: Diagnosis) -> RenderableType:
+    """Each link within the one that it explains, with its figures."""
+    trunk = Tree(_labelled(this.links[0]), guide_style="dim")
+    branch = trunk
+    for link in this.links[1:]:
+        branch = branch.add(_labelled(link))
+    return trunk
+
+
+def _labelled(link: ChainLink) -> str:
+    return "\n".join([escape(printable(link.says)), *(f"[dim]{escape(printable(each))}[/dim]" for each in link.evidence)])
+
+
+def _cause(this: Diagnosis) -> str:
+    if this.verdict is DiagnosisVerdict.CAUSE:
+        deepest = this.links[-1]
+        where = f" ({escape(deepest.where)})" if deepest.where else ""
+        return f"[bold]Cause:[/bold] {escape(deepest.says)}{where} [dim]({this.cause}, layer {this.layer})[/dim]"
+    return "[bold]The cause is unknown:[/bold] nothing that was looked at explains it further."
+
+
+def _phases(parts: Sequence[LatencyPhase]) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for column in ("where an answer's time goes", "before", "since", "added"):
+        table.add_column(column, justify="left" if column.startswith("where") else "right")
+    for each in (*parts, LatencyPhase(name="in all", before=sum(p.before for p in parts), since=sum(p.since for p in parts))):
+        added = each.since - each.before
+        sign = "+" if added >= 0 else "-"
+        table.add_row(
+            each.name,
+            shown(each.before, FigureUnit.SECONDS),
+            shown(each.since, FigureUnit.SECONDS),
+            f"{sign}{shown(abs(added), FigureUnit.SECONDS)}",
+        )
+    return table
+
+
+def _listed(head: str, doubts: Sequence[Doubt]) -> Iterator[RenderableType]:
+    """Each with what speaks for or against it; those that no object speaks of are named together."""
+    unsaid = [each for each in doubts if each.said.startswith(UNSAID)]
+    if doubts:
+        table = Table(box=None, padding=(0, 2, 0, 2), pad_edge=False, header_style="", title_justify="left")
+        table.add_column(head, overflow="fold", ratio=2)
+        table.add_column("", overflow="fold", ratio=3, style="dim")
+        for each in doubts:
+            if each not in unsaid:
+                table.add_row(f"  {escape(each.says)}", escape(printable(each.said)))
+        if unsaid:
+            table.add_row(
+                "  what the cluster would say", escape(f"{UNSAID}: {', '.join(each.said.removeprefix(UNSAID).strip() for each in unsaid)}")
+            )
+        yield table
+
+
+def _commands(this: Diagnosis, environment: str) -> Iterator[str]:
+    values = {
+        "chain": this.chain,
+        "tenant": this.tenant,
+        "contract": f"tenants/{this.chain}.yaml",
+        "environment": environment,
+        "where": next((each.where for each in reversed(this.links) if each.where), ""),
+        "node": next((each.node for each in reversed(this.links) if each.node), ""),
+        "symptom": this.links[0].says if this.links else "",
+    }
+    for each in this.commands:
+        yield each.format(**values)
+
+
+def _time(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,0 +1,241 @@
+"""What a hypothesis asks of the facts: each test is data that answers whether it holds, in words with their figures, or that nobody can
+tell. Pure.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from headway.diagnosis.comparison import BeforeAfter
+from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind
+from headway.diagnosis.figures import both, shown
+from headway.diagnosis.measures import MEASURES
+
+UNSAID = "nothing says"
+"""How it begins that no object of the cluster says something."""
+RISE = 1.25
+"""What rises by less explains no breach that wakes somebody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """`holds`: None where what it would need was not measured. `share`: of the harm, 0 to 1, that it accounts for; None where that is no
+    number. `where`: the one pod, GPU or node that it is about."""
+
+    holds: bool | None
+    said: str
+    share: float | None = None
+    where: str = ""
+
+
+class Test(Protocol):
+    def __call__(self, facts: Facts, /) -> Answer: ...
+
+
+@dataclass(frozen=True)
+class Rose:
+    """Proven to be `by` times as much as before, and `least` more in its unit."""
+
+    measure: str
+    by: float = RISE
+    least: float = 0.0
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found = facts.of(self.measure)
+        if found is None:
+            return _unmeasured(self.measure)
+        return Answer(holds=found.rose(self.by, self.least), said=_words(self.measure, found))
+
+
+@dataclass(frozen=True)
+class Fell:
+    """Proven to be at most 1/`by` of what it was, and `least` less in its unit."""
+
+    measure: str
+    by: float = RISE
+    least: float = 0.0
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found = facts.of(self.measure)
+        if found is None:
+            return _unmeasured(self.measure)
+        return Answer(holds=found.fell(self.by, self.least), said=_words(self.measure, found))
+
+
+@dataclass(frozen=True)
+class Above:
+    """At least `level` since, in its unit, and not as much before."""
+
+    measure: str
+    level: float
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found = facts.of(self.measure)
+        if found is None:
+            return _unmeasured(self.measure)
+        return Answer(holds=found.since >= self.level and found.low > 0, said=_words(self.measure, found), share=None)
+
+
+@dataclass(frozen=True)
+class PartOf:
+    """A part of a whole that rose: it holds where the part accounts for at least `least` of the rise."""
+
+    part: str
+    whole: str
+    least: float = 0.4
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        part, whole = facts.of(self.part), facts.of(self.whole)
+        if part is None or whole is None:
+            return _unmeasured(self.part if part is None else self.whole)
+        share = part.change / whole.change if whole.change > 0 else 0.0
+        added = f"{_signed(part.change)} of the added {shown(whole.change, MEASURES[self.whole].unit)}"
+        said = f"{MEASURES[self.part].says} {both(part, MEASURES[self.part].unit)}: {added}"
+        return Answer(holds=part.low > 0 and share >= self.least, said=said, share=min(max(share, 0.0), 1.0))
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What of the `whole` lies outside of the `inner` measure accounts for at least `least` of the rise."""
+
+    whole: str
+    inner: str
+    says: str
+    least: float = 0.4
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        whole, inner = facts.of(self.whole), facts.of(self.inner)
+        if whole is None or inner is None:
+            return _unmeasured(self.whole if whole is None else self.inner)
+        change = whole.change - inner.change
+        share = change / whole.change if whole.change > 0 else 0.0
+        unit = MEASURES[self.whole].unit
+        said = f"{self.says} {shown(whole.before - inner.before, unit)} before, {shown(whole.since - inner.since, unit)} since"
+        said += f": {_signed(change)} of the added {shown(whole.change, unit)}"
+        proven = whole.low > inner.high or (whole.low > 0 and share >= 0.8)
+        return Answer(holds=proven and share >= self.least, said=said, share=min(max(share, 0.0), 1.0))
+
+
+@dataclass(frozen=True)
+class OneOfThem:
+    """One replica takes `by` times as much as each of its siblings, and did not before."""
+
+    measure: str
+    by: float = RISE
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        here = facts.present.get(self.measure, {})
+        says, unit = MEASURES[self.measure].says, MEASURES[self.measure].unit
+        if not here:
+            return _unmeasured(self.measure)
+        if len(here) == 1:
+            return Answer(holds=False, said=f"{says}: there is only one replica")
+        (name, worst), (_, next_worst) = sorted(here.items(), key=lambda each: (-each[1], each[0]))[:2]
+        before = facts.apart.get(self.measure, {}).get(name)
+        holds = worst >= next_worst * self.by > 0 and (before is None or before.rose(1.1))
+        said = f"{says}: {name} {shown(worst, unit)}, the next of {len(here)} {shown(next_worst, unit)}"
+        return Answer(holds=holds, said=said, where=name)
+
+
+@dataclass(frozen=True)
+class OneMoved:
+    """A replica or GPU of its own is proven to have risen (or fallen) `by` times and by `least`, siblings or not; the one that moved most."""
+
+    measure: str
+    by: float = RISE
+    least: float = 0.0
+    falls: bool = False
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        here = facts.apart.get(self.measure, {})
+        if not here:
+            return _unmeasured(self.measure)
+        name, found = max(here.items(), key=lambda each: (-each[1].change if self.falls else each[1].change, each[0]))
+        holds = found.fell(self.by, self.least) if self.falls else found.rose(self.by, self.least)
+        return Answer(holds=holds, said=f"{name}: {_words(self.measure, found)}", where=name)
+
+
+@dataclass(frozen=True)
+class Says:
+    """An object of the cluster says so."""
+
+    kinds: tuple[StateKind, ...]
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found = facts.those(*self.kinds)
+        if not found:
+            return Answer(holds=False, said=f"{UNSAID} {' or '.join(each.value.replace('-', ' ') for each in self.kinds)}")
+        first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        return Answer(holds=True, said=f"{first.subject}: {first.words}{more}", where=first.subject)
+
+
+@dataclass(frozen=True)
+class WasChanged:
+    """Somebody changed something of these kinds shortly before it began: at most `before` seconds, or `after` later by the clocks."""
+
+    kinds: tuple[ChangeKind, ...]
+    before: float = 600.0
+    after: float = 60.0
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        if facts.onset is None:
+            return Answer(holds=None, said="nobody knows when it began")
+        near: Sequence[Change] = [each for each in facts.changed(*self.kinds, after=self.after) if each.time >= facts.onset - self.before]
+        if not near:
+            named = " or ".join(each.value for each in self.kinds)
+            return Answer(holds=False, said=f"no change of a {named} within {self.before / 60:.0f} minutes before it began")
+        seconds = facts.onset - near[0].time
+        how = f"{abs(seconds):.0f} s {'before' if seconds >= 0 else 'after'} it began"
+        return Answer(holds=True, said=f"{near[0].words}, by {near[0].who}, {how}")
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Somebody measures all of these, of each replica or GPU: what they do not say is then not so."""
+
+    measures: tuple[str, ...]
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        missing = [each for each in self.measures if not facts.present.get(each)]
+        if missing:
+            return _unmeasured(missing[0])
+        said = ", ".join(MEASURES[each].says for each in self.measures)
+        return Answer(holds=True, said=f"measured and as before: {said}")
+
+
+@dataclass(frozen=True)
+class AnyOf:
+    """The first that holds; else that nobody can tell where one of them cannot."""
+
+    tests: tuple[Test, ...]
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found = [test(facts) for test in self.tests]
+        held = next((each for each in found if each.holds), None)
+        return held or next((each for each in found if each.holds is None), found[0])
+
+
+@dataclass(frozen=True)
+class Unproven:
+    """It did not rise, or nobody measures it: what would speak against a hypothesis is not there."""
+
+    measure: str
+    by: float = RISE
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found = facts.of(self.measure)
+        if found is None:
+            return Answer(holds=True, said=f"{MEASURES[self.measure].says}: not measured")
+        return Answer(holds=not found.rose(self.by), said=_words(self.measure, found))
+
+
+def _unmeasured(measure: str) -> Answer:
+    return Answer(holds=None, said=f"{MEASURES[measure].says}: not measured")
+
+
+def _words(measure: str, found: BeforeAfter) -> str:
+    return f"{MEASURES[measure].says} {both(found, MEASURES[measure].unit)}"
+
+
+def _signed(seconds: float) -> str:
+    return f"{seconds * 1e3:+.3g} ms"

@@ -1,0 +1,112 @@
+"""What is known of one service, before what hurts it began and since: measures, states of objects, changes, and what nobody could see.
+Pure data; `gathering` fills it, `hypotheses` ask it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from headway.diagnosis.comparison import BeforeAfter
+from headway.service_status.pending import PendingKind
+
+
+class StateKind(StrEnum):
+    """What an object of the cluster says now that explains why something is missing, ends or stands still. The kinds of what keeps a replica
+    from being ready are those of `headway.service_status.pending`."""
+
+    QUOTA_FULL = PendingKind.QUOTA_FULL
+    IMAGE_MISSING = PendingKind.IMAGE_MISSING
+    ARTIFACTS_MISSING = PendingKind.ARTIFACTS_MISSING
+    GPUS_TAKEN = PendingKind.GPUS_TAKEN
+    CORDONED = PendingKind.CORDONED
+    QUARANTINED = PendingKind.QUARANTINED
+    NODE_UNREADY = PendingKind.NODE_UNREADY
+    UNCUT = PendingKind.UNCUT
+    POOL_EMPTY = PendingKind.POOL_EMPTY
+    UNPLACED = PendingKind.UNPLACED
+    UNREADY = PendingKind.UNREADY
+    ENDED = PendingKind.ENDED
+    MEMORY_KILLED = PendingKind.MEMORY_KILLED
+    PROBE_KILLED = "probe-killed"
+    """The kubelet ended a container whose liveness probe failed."""
+    HELD = "held"
+    """A person holds a release."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """`subject`: the pod, node or release; `words`: what it says, for people; `since`: Unix seconds from which on it is so."""
+
+    kind: StateKind
+    subject: str
+    words: str
+    since: float | None = None
+
+
+class ChangeKind(StrEnum):
+    RELEASE = "release"
+    """Users' requests began to go to another version."""
+    DEPLOYMENT = "deployment"
+    """A Deployment was written by somebody who is not the platform's program."""
+    QUOTA = "quota"
+    ROUTE = "route"
+    NODE = "node"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """Something that somebody did. `time` in Unix seconds; `who` as the ledger or the API server names them."""
+
+    kind: ChangeKind
+    time: float
+    who: str
+    words: str
+    release: str = ""
+    """The version that a release brought."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Blindness:
+    """What could not be seen, and what that leaves undecided."""
+
+    what: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One service. Times in Unix seconds; `onset` is None where nothing changed in what was looked at."""
+
+    tenant: str
+    model: str
+    at: float
+    since: float
+    onset: float | None = None
+    compared: Mapping[str, BeforeAfter] = field(default_factory=dict[str, BeforeAfter])
+    """Of the whole service, by measure."""
+    apart: Mapping[str, Mapping[str, BeforeAfter]] = field(default_factory=dict[str, Mapping[str, BeforeAfter]])
+    """The same of each pod or GPU, by measure."""
+    present: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    """Of each pod or GPU now, those too that were not there before."""
+    states: tuple[State, ...] = ()
+    changes: tuple[Change, ...] = ()
+    hosts: Mapping[str, str] = field(default_factory=dict[str, str])
+    """The node of each pod and GPU."""
+    promises: Mapping[str, float] = field(default_factory=dict[str, float])
+    """How many times as fast as it may each objective's budget burns now."""
+    blind: tuple[Blindness, ...] = ()
+
+    @property
+    def chain(self) -> str:
+        return f"{self.tenant}/{self.model}"
+
+    def of(self, measure: str) -> BeforeAfter | None:
+        return self.compared.get(measure)
+
+    def those(self, *kinds: StateKind) -> list[State]:
+        return [each for each in self.states if each.kind in kinds]
+
+    def changed(self, *kinds: ChangeKind, after: float = 0.0) -> Sequence[Change]:
+        """Changes of these kinds, newest first, that were there before `after` had passed since the onset."""
+        end = (self.onset if self.onset is not None else self.at) + after
+        return sorted((each for each in self.changes if each.kind in kinds and each.time <= end), key=lambda each: -each.time)

@@ -1,0 +1,29 @@
+"""How a measure's figures are told to people. Pure."""
+
+from headway.diagnosis.comparison import BeforeAfter
+from headway.diagnosis.measures import FigureUnit
+
+
+def shown(value: float, unit: FigureUnit) -> str:
+    """`38 ms`, `12.3 %`, `41/s`, `1.2 MiB`."""
+    match unit:
+        case FigureUnit.SECONDS:
+            return f"{value * 1e3:.3g} ms" if abs(value) < 1 else f"{value:.3g} s"
+        case FigureUnit.SHARE:
+            return f"{value * 100:.3g} %"
+        case FigureUnit.BYTES:
+            return f"{value / 2**20:.3g} MiB" if abs(value) >= 2**20 else f"{value:.0f} bytes"
+        case FigureUnit.PER_SECOND:
+            return f"{value:.3g}/s"
+        case FigureUnit.MEGAHERTZ:
+            return f"{value:.4g} MHz"
+        case _:
+            return f"{value:.3g} {unit}".strip()
+
+
+def both(found: BeforeAfter, unit: FigureUnit) -> str:
+    """`3 ms before, 41 ms since (+36 to +40 ms)`: both means, and the interval of what they differ by."""
+    low, high = (f"{'+' if each >= 0 else '-'}{shown(abs(each), unit)}" for each in (found.low, found.high))
+    number, _, unit_of_low = low.partition(" ")
+    low = number if high.endswith(f" {unit_of_low}") else low
+    return f"{shown(found.before, unit)} before, {shown(found.since, unit)} since ({low} to {high})"

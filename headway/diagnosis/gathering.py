@@ -1,0 +1,145 @@
+"""Reads what a diagnosis needs: series from Prometheus, objects from the API server, releases from the ledger. Reads, and changes nothing.
+
+Each source may be away: what it would have said is then a blindness, by name, and the rest goes on. A question to Prometheus is a
+subquery at one moment, so all of its answers lie on the same grid.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from headway.diagnosis import changes, states
+from headway.diagnosis.facts import Blindness, Change, ChangeKind, State
+from headway.diagnosis.measures import HOST, MEASURES, Sight, query
+from headway.diagnosis.observed import Observed
+from headway.diagnosis.reasoning import CLUSTER, METRICS, REQUESTS
+from headway.environment.port import OutOfReachError
+from headway.ledger.store import MissingStoreError, UnreachableError
+from headway.problem import UserError
+from headway.release.driver.rollout_state import fold
+from headway.release.evidence.prometheus import Prometheus, UnansweredError
+from headway.release.evidence.samples import TimedValue
+from headway.release.service_place import ServicePlace
+from headway.service_status.promises import asked as promises_asked
+from headway.signals.definition import GATEWAY_JOB
+from headway.wire import MODEL
+
+SCRAPES_A_STEP = 4
+"""A rate survives one missed scrape."""
+LEAST_STEP = 10.0
+"""Seconds: of less there are too few requests."""
+
+_ANSWER_SECONDS = 30.0
+"""For one question, which asks for an hour of every measure."""
+_NAMED = "headway_measure"
+"""The label by which series of one answer are told apart."""
+
+_Answer = TypeVar("_Answer")
+
+
+@dataclass
+class _Collected:
+    blind: list[Blindness] = field(default_factory=list[Blindness])
+
+    def heard(self, what: str, ask: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
+        try:
+            return ask()
+        except (UserError, OutOfReachError, UnansweredError, UnreachableError, MissingStoreError) as failure:
+            why = failure.fact if isinstance(failure, UserError) else str(failure)
+            self.blind.append(Blindness(what=what, why=why))
+            return otherwise
+
+
+def gather(here: ServicePlace, *, at: float, since: float) -> Observed:
+    """Everything about one service from `at` - `since` to `at`, in Unix seconds and seconds."""
+    collected = _Collected()
+    step = max(SCRAPES_A_STEP * here.port.scrape_seconds, LEAST_STEP)
+    hosts: dict[str, str] = {}
+    series, promises = collected.heard(METRICS, lambda: _measured(here, at, since, step, hosts), ({}, {}))
+    if not collected.blind and "requests" not in series:
+        collected.blind.append(Blindness(what=REQUESTS, why="the gateway's proxies are not read, or not all of them"))
+    found, written = _cluster(here, collected, at, hosts)
+    releases = collected.heard("releases", lambda: fold(here.ledger().look()), None)
+    if releases is not None:
+        found += tuple(changes.held(releases.running))
+        written += tuple(changes.of_releases(releases))
+    return Observed(
+        tenant=here.tenant,
+        model=here.model,
+        at=at,
+        begin=at - since,
+        step=step,
+        series=series,
+        states=found,
+        changes=written,
+        hosts=hosts,
+        promises=promises,
+        blind=tuple(collected.blind),
+    )
+
+
+Series = Mapping[str, Mapping[str, Sequence[TimedValue]]]
+
+
+def _measured(here: ServicePlace, at: float, since: float, step: float, hosts: dict[str, str]) -> tuple[Series, Mapping[str, float]]:
+    client = Prometheus(here.endpoints()[0], timeout_seconds=_ANSWER_SECONDS)
+    window = f"{step:.0f}s"
+    try:
+        found: dict[str, dict[str, Sequence[TimedValue]]] = {}
+        for sight in Sight:
+            these = [each for each in MEASURES.values() if each.sight is sight]
+            marked = " or ".join(
+                f'label_replace({query(each, here.tenant, here.model, window)}, "{_NAMED}", "{each.name}", "", "")' for each in these
+            )
+            for each in client.samples(f"({marked})[{since:.0f}s:{window}]", at):
+                label = each.labels.get(sight.value, "")
+                found.setdefault(each.labels[_NAMED], {})[label] = tuple(each.samples)
+                if HOST in each.labels:
+                    hosts[label] = each.labels[HOST]
+
+        def ask(text: str) -> list[tuple[Mapping[str, str], float]]:
+            return [(each.labels, each.samples[-1][1]) for each in client.samples(text, at)]
+
+        if "requests" not in found and _gateway_is_read(ask(f'up{{job="{GATEWAY_JOB}"}}')):
+            found["requests"] = {"": tuple((moment, 0.0) for moment in (at - since, at))}
+        return found, {each.objective: each.burn for each in promises_asked(ask) if each.chain == here.chain}
+    finally:
+        client.close()
+
+
+def _gateway_is_read(up: Sequence[tuple[Mapping[str, str], float]]) -> bool:
+    """Then a service without a series of requests has got none."""
+    return bool(up) and all(value == 1 for _, value in up)
+
+
+def _cluster(here: ServicePlace, collected: _Collected, at: float, hosts: dict[str, str]) -> tuple[tuple[State, ...], tuple[Change, ...]]:
+    api = here.port.kubernetes
+    mine = urlencode({"labelSelector": f"{MODEL}={here.model}"})
+
+    def listed(path: str) -> list[Any]:
+        return api.items(path)
+
+    tenant = f"namespaces/{here.tenant}"
+    deployments = collected.heard(CLUSTER, lambda: listed(f"/apis/apps/v1/{tenant}/deployments?{mine}"), None)
+    if deployments is None:
+        return (), ()
+    pods = collected.heard("pods", lambda: listed(f"/api/v1/{tenant}/pods?{mine}"), [])
+    hosts |= {pod["metadata"]["name"]: node for pod in pods if (node := pod.get("spec", {}).get("nodeName"))}
+    events = collected.heard("events", lambda: listed(f"/api/v1/{tenant}/events"), [])
+    quotas = collected.heard("quotas", lambda: listed(f"/api/v1/{tenant}/resourcequotas"), [])
+    routes = collected.heard("routes", lambda: listed(f"/apis/networking.istio.io/v1/{tenant}/virtualservices?{mine}"), [])
+    nodes = collected.heard("nodes", lambda: listed("/api/v1/nodes"), [])
+    others = collected.heard("other pods", lambda: listed("/api/v1/pods"), pods) if _unplaced(pods) else pods
+
+    def written() -> Iterator[Change]:
+        yield from changes.by_hand(ChangeKind.DEPLOYMENT, deployments, field="template")
+        yield from changes.by_hand(ChangeKind.QUOTA, quotas)
+        yield from changes.by_hand(ChangeKind.ROUTE, routes)
+        yield from changes.by_hand(ChangeKind.NODE, nodes, field="unschedulable")
+
+    return states.states(deployments, pods, nodes, others, events, at=at), tuple(written())
+
+
+def _unplaced(pods: Sequence[Mapping[str, Any]]) -> bool:
+    return any(not pod.get("spec", {}).get("nodeName") for pod in pods)

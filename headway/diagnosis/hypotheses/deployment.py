@@ -1,0 +1,76 @@
+"""Why a replica that is wanted is not there: quota, image, artifacts, nodes, GPUs."""
+
+from headway.diagnosis.asking import Fell, Says
+from headway.diagnosis.facts import StateKind
+from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
+
+_STATUS = "headway status {chain} -e {environment}"
+_NODES = "headway nodes"
+
+
+def _missing(
+    name: str, layer: CauseLayer, says: str, kind: StateKind, runbook: str, *commands: str, explains: tuple[str, ...] = ()
+) -> Hypothesis:
+    return Hypothesis(
+        name=name,
+        layer=layer,
+        says=says,
+        explains=(Symptom.MISSING, "fewer-replicas", "nobody-answers", *explains),
+        predicts=(Says((kind,)),),
+        runbook=runbook,
+        commands=(_STATUS, *commands),
+    )
+
+
+ALL = (
+    _missing(
+        "quota-full", CauseLayer.DEPLOYMENT, "the tenant's quota has no room for the replica", StateKind.QUOTA_FULL, "replicas-missing"
+    ),
+    _missing(
+        "image-missing",
+        CauseLayer.DEPLOYMENT,
+        "the replica's image cannot be pulled",
+        StateKind.IMAGE_MISSING,
+        "replicas-missing",
+        "kubectl -n {tenant} get events",
+    ),
+    _missing(
+        "artifacts-missing",
+        CauseLayer.DEPLOYMENT,
+        "the replica cannot fetch its model's files",
+        StateKind.ARTIFACTS_MISSING,
+        "replicas-missing",
+        "headway logs {chain} -e {environment} --container fetch",
+    ),
+    _missing("gpus-taken", CauseLayer.SCHEDULER, "every GPU of the pool is in use", StateKind.GPUS_TAKEN, "pods-unschedulable", _NODES),
+    _missing("nodes-cordoned", CauseLayer.SCHEDULER, "the pool's nodes are cordoned", StateKind.CORDONED, "pods-unschedulable", _NODES),
+    _missing(
+        "node-in-quarantine",
+        CauseLayer.NODE,
+        "node health set a node apart",
+        StateKind.QUARANTINED,
+        "node-in-quarantine",
+        _NODES,
+        explains=(Symptom.SET_APART,),
+    ),
+    _missing(
+        "node-not-ready",
+        CauseLayer.NODE,
+        "a node is not ready",
+        StateKind.NODE_UNREADY,
+        "node-not-ready",
+        _NODES,
+        explains=(Symptom.SET_APART,),
+    ),
+    _missing("node-uncut", CauseLayer.NODE, "the pool's nodes are still to be cut by MIG", StateKind.UNCUT, "mig-layout-late", _NODES),
+    _missing("pool-without-nodes", CauseLayer.SCHEDULER, "the pool has no node", StateKind.POOL_EMPTY, "nodes-not-added", _NODES),
+    _missing("unplaced", CauseLayer.SCHEDULER, "no node takes the replica", StateKind.UNPLACED, "pods-unschedulable", _NODES),
+    Hypothesis(
+        name="fewer-replicas",
+        layer=CauseLayer.DEPLOYMENT,
+        says="fewer replicas answer than before",
+        explains=("queue-longer", "late-requests"),
+        predicts=(Fell("replicas", by=1.1, least=0.5),),
+        root=False,
+    ),
+)

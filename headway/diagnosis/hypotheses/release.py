@@ -1,0 +1,53 @@
+"""What a release, or a change that somebody made, may do."""
+
+from headway.diagnosis.asking import Says, WasChanged
+from headway.diagnosis.facts import ChangeKind, StateKind
+from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
+
+ALL = (
+    Hypothesis(
+        name="new-version",
+        layer=CauseLayer.RELEASE,
+        says="it began with a new version",
+        explains=("model-slower", "model-fails", "batch-larger", "out-of-memory", "server-hangs", "server-killed", "cache-full"),
+        predicts=(WasChanged((ChangeKind.RELEASE,)),),
+        runbook="release-rolled-back",
+        commands=(
+            "headway release status {chain} -e {environment}",
+            'headway release rollback {chain} -e {environment} --reason "{symptom}"',
+        ),
+    ),
+    Hypothesis(
+        name="written-by-hand",
+        layer=CauseLayer.DEPLOYMENT,
+        says="somebody wrote the Deployment by hand",
+        explains=("image-missing", "model-slower", "batch-larger", "out-of-memory", "cpu-quota-used-up", "fewer-replicas"),
+        predicts=(WasChanged((ChangeKind.DEPLOYMENT,)),),
+        commands=("kubectl -n {tenant} get deployments --show-managed-fields -o yaml", "pulumi up -s {environment}-{tenant}"),
+    ),
+    Hypothesis(
+        name="quota-lowered",
+        layer=CauseLayer.DEPLOYMENT,
+        says="somebody wrote the tenant's quota by hand",
+        explains=("quota-full",),
+        predicts=(WasChanged((ChangeKind.QUOTA,), before=3600.0),),
+        commands=("pulumi up -s {environment}-{tenant}",),
+    ),
+    Hypothesis(
+        name="cordoned-by-hand",
+        layer=CauseLayer.SCHEDULER,
+        says="somebody cordoned the nodes",
+        explains=("nodes-cordoned",),
+        predicts=(WasChanged((ChangeKind.NODE,), before=3600.0),),
+        commands=("kubectl uncordon NODE",),
+    ),
+    Hypothesis(
+        name="release-held",
+        layer=CauseLayer.RELEASE,
+        says="a release waits for a person",
+        explains=(Symptom.HELD,),
+        predicts=(Says((StateKind.HELD,)),),
+        runbook="release-stuck",
+        commands=("headway release status {chain} -e {environment}", "headway release resume {chain} -e {environment}"),
+    ),
+)

@@ -1,0 +1,218 @@
+"""What is asked of Prometheus for a diagnosis: each measure once, with its unit and its query, for a service, each of its pods, or the
+GPUs and nodes under them.
+
+Names of Istio's series are those of its "Standard metrics", Triton's of its guide's page on metrics, vLLM's of `vllm/v1/metrics/loggers.py`,
+cAdvisor's of its page on Prometheus metrics, DCGM's of dcgm-exporter's `dcp-metrics-included.csv`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from headway.release.evidence.queries import quoted
+
+_NEVER_ZERO = "1e-9"
+_RELEASE = "r[0-9a-f]{10}(-baseline)?"
+
+
+class FigureUnit(StrEnum):
+    """In which a measure is told."""
+
+    PER_SECOND = "/s"
+    SECONDS = "s"
+    SHARE = "share"
+    BYTES = "bytes"
+    TOKENS = "tokens"
+    COUNT = ""
+    MEGAHERTZ = "MHz"
+
+
+class Sight(StrEnum):
+    """What one series of a measure is about: its label is what tells them apart."""
+
+    SERVICE = ""
+    POD = "pod"
+    GPU = "UUID"
+
+
+HOST = "Hostname"
+"""The label by which DCGM's exporter names a GPU's node."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """`query` holds $gateway, $replicas, $pods, $containers, $devices (label matchers of the service there), $by and $window."""
+
+    name: str
+    says: str
+    """Its name among people, as in "requests 41/s before, 80/s since"."""
+    unit: FigureUnit
+    query: str
+    sight: Sight = Sight.SERVICE
+
+
+def _share(of: str, flags: str) -> str:
+    counted = f"sum(rate(istio_requests_total{{$gateway,{flags}}}[$window]) or 0 * rate(istio_requests_total{{$gateway}}[$window]))"
+    return f"{counted} / clamp_min(sum(rate(istio_requests_total{{{of}}}[$window])), {_NEVER_ZERO})"
+
+
+def _mean(total: str, count: str, scale: str = "", where: str = "$pods") -> str:
+    return f"sum $by (rate({total}{{{where}}}[$window])){scale} / (sum $by (rate({count}{{{where}}}[$window])) > 0)"
+
+
+def _triton(part: str) -> str:
+    return _mean(f"nv_inference_{part}_duration_us", "nv_inference_request_success", " / 1e6")
+
+
+def _vllm(histogram: str) -> str:
+    return _mean(f"vllm:{histogram}_sum", f"vllm:{histogram}_count")
+
+
+def _of(name: str, says: str, unit: FigureUnit, query: str, sight: Sight = Sight.SERVICE) -> Measure:
+    return Measure(name=name, says=says, unit=unit, query=query, sight=sight)
+
+
+_GATEWAY = (
+    _of("requests", "requests", FigureUnit.PER_SECOND, "sum(rate(istio_requests_total{$gateway}[$window]))"),
+    _of(
+        "latency",
+        "mean time of an answer at the gateway",
+        FigureUnit.SECONDS,
+        _mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$gateway"),
+    ),
+    _of("errors", "answers with a server error", FigureUnit.SHARE, _share("$gateway", 'response_code=~"5.."')),
+    _of("unreached", "requests that no replica answered", FigureUnit.SHARE, _share("$gateway", 'response_flags=~".*(UF|UH|URX|UC).*"')),
+    _of("late", "requests that ran out of time", FigureUnit.SHARE, _share("$gateway", 'response_flags=~".*UT.*"')),
+    _of("overflow", "requests turned away because too many were open", FigureUnit.SHARE, _share("$gateway", 'response_flags=~".*UO.*"')),
+    _of("limited", "requests refused as too many (429)", FigureUnit.SHARE, _share("$gateway", 'response_code="429"')),
+    _of("unproven", "requests refused for their token (401)", FigureUnit.SHARE, _share("$gateway", 'response_code="401"')),
+    _of("forbidden", "requests refused as not allowed (403)", FigureUnit.SHARE, _share("$gateway", 'response_code="403"')),
+    _of(
+        "request_size",
+        "bytes of a request",
+        FigureUnit.BYTES,
+        _mean("istio_request_bytes_sum", "istio_request_bytes_count", where="$gateway"),
+    ),
+)
+
+_SERVER = (
+    _of(
+        "at_replica",
+        "mean time of an answer at the replicas' proxies",
+        FigureUnit.SECONDS,
+        _mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$replicas"),
+    ),
+    _of(
+        "served",
+        "mean time of an answer in the server",
+        FigureUnit.SECONDS,
+        f"({_triton('request')}) or ({_vllm('e2e_request_latency_seconds')})",
+    ),
+    _of("queue", "mean time in the server's queue", FigureUnit.SECONDS, f"({_triton('queue')}) or ({_vllm('request_queue_time_seconds')})"),
+    _of("input", "mean time to read inputs", FigureUnit.SECONDS, _triton("compute_input")),
+    _of("compute", "mean time of the model itself", FigureUnit.SECONDS, _triton("compute_infer")),
+    _of("output", "mean time to write outputs", FigureUnit.SECONDS, _triton("compute_output")),
+    _of("prefill", "mean time to read a prompt", FigureUnit.SECONDS, _vllm("request_prefill_time_seconds")),
+    _of("decode", "mean time to write an answer's tokens", FigureUnit.SECONDS, _vllm("request_decode_time_seconds")),
+    _of("batch_size", "requests in a batch", FigureUnit.COUNT, _mean("nv_inference_count", "nv_inference_exec_count")),
+    _of("prompt_tokens", "tokens of a prompt", FigureUnit.TOKENS, _vllm("request_prompt_tokens")),
+    _of("answer_tokens", "tokens of an answer", FigureUnit.TOKENS, _vllm("request_generation_tokens")),
+    _of(
+        "preemptions",
+        "sequences thrown out of a full cache",
+        FigureUnit.PER_SECOND,
+        "sum(rate(vllm:num_preemptions_total{$pods}[$window]))",
+    ),
+    _of(
+        "prefix_hits",
+        "tokens of prompts that were in the cache",
+        FigureUnit.SHARE,
+        _mean("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"),
+    ),
+    _of(
+        "failures",
+        "requests that the server itself failed",
+        FigureUnit.SHARE,
+        "sum(rate(nv_inference_request_failure{$pods}[$window]))"
+        f' / clamp_min(sum(rate({{__name__=~"nv_inference_request_(failure|success)",$pods}}[$window])), {_NEVER_ZERO})',
+    ),
+    _of(
+        "throttled",
+        "scheduling periods in which the container's CPU quota was used up",
+        FigureUnit.SHARE,
+        _mean("container_cpu_cfs_throttled_periods_total", "container_cpu_cfs_periods_total", where="$containers"),
+    ),
+    _of("cpu", "cores in use", FigureUnit.COUNT, "sum $by (rate(container_cpu_usage_seconds_total{$containers}[$window]))"),
+    _of(
+        "memory",
+        "memory in use, of its limit",
+        FigureUnit.SHARE,
+        "max $by (container_memory_working_set_bytes{$containers} / (container_spec_memory_limit_bytes{$containers} > 0))",
+    ),
+    _of("replicas", "replicas that are ready", FigureUnit.COUNT, 'sum(kube_pod_status_ready{condition="true",$containers})'),
+)
+
+_BY_POD = tuple(
+    _of(f"{each.name}_by_pod", each.says, each.unit, each.query, Sight.POD)
+    for each in _SERVER
+    if each.name in ("at_replica", "served", "queue", "compute", "prefill", "decode", "throttled", "memory")
+)
+
+_DEVICES = (
+    _of(
+        "clock",
+        "clock of the GPU's multiprocessors",
+        FigureUnit.MEGAHERTZ,
+        "max by (UUID, Hostname) (DCGM_FI_DEV_SM_CLOCK{$devices})",
+        Sight.GPU,
+    ),
+    _of(
+        "hot",
+        "time in which heat slowed the GPU down",
+        FigureUnit.SHARE,
+        "max by (UUID, Hostname) (rate(DCGM_FI_DEV_THERMAL_VIOLATION{$devices}[$window])) / 1e9",
+        Sight.GPU,
+    ),
+    _of(
+        "power_capped",
+        "time in which the power limit slowed the GPU down",
+        FigureUnit.SHARE,
+        "max by (UUID, Hostname) (rate(DCGM_FI_DEV_POWER_VIOLATION{$devices}[$window])) / 1e9",
+        Sight.GPU,
+    ),
+    _of(
+        "replays",
+        "packets sent again on PCIe",
+        FigureUnit.PER_SECOND,
+        "max by (UUID, Hostname) (rate(DCGM_FI_DEV_PCIE_REPLAY_COUNTER{$devices}[$window]))",
+        Sight.GPU,
+    ),
+    _of("xid", "newest Xid", FigureUnit.COUNT, "max by (UUID, Hostname) (DCGM_FI_DEV_XID_ERRORS{$devices})", Sight.GPU),
+)
+
+MEASURES: Mapping[str, Measure] = {each.name: each for each in (*_GATEWAY, *_SERVER, *_BY_POD, *_DEVICES)}
+"""All of them by name."""
+
+PHASES = ("queue", "input", "compute", "output")
+"""The parts of Triton's time (`request` = queue + input + compute + output, and what the server does besides)."""
+STREAMED_PHASES = ("queue", "prefill", "decode")
+"""The same of vLLM."""
+
+
+def query(measure: Measure, tenant: str, model: str, window: str) -> str:
+    """PromQL of the measure for one service; `window` as Prometheus writes durations."""
+    namespace, named = quoted(tenant), quoted(f"{model}-{_RELEASE}")
+    pod = quoted(f"{model}-{_RELEASE}-[a-z0-9]+-[a-z0-9]{{5}}")
+    filled = {
+        "$gateway": f'reporter="source",destination_service_namespace={namespace},destination_service_name=~{named}',
+        "$replicas": f'reporter="destination",mirrored!="true",destination_workload_namespace={namespace},destination_workload=~{named}',
+        "$pods": f"platform_io_tenant={namespace},platform_io_model={quoted(model)}",
+        "$containers": f"namespace={namespace},pod=~{pod}",
+        "$devices": f"exported_namespace={namespace},exported_pod=~{pod}",
+        "$by ": f"by ({measure.sight.value}) " if measure.sight else "",
+        "$window": window,
+    }
+    text = measure.query
+    for place, value in filled.items():
+        text = text.replace(place, value)
+    return text

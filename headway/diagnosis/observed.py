@@ -1,0 +1,79 @@
+"""What was read of one service, whole, and how it is divided into before and since. Pure.
+
+`gathering` reads; a diagnosis divides the same readings at the onset of each symptom, for two that began at different times have different
+causes.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headway.diagnosis.comparison import BeforeAfter, compared, mean
+from headway.diagnosis.facts import Blindness, Change, Facts, State
+from headway.diagnosis.measures import MEASURES, Sight
+from headway.release.evidence.samples import TimedValue
+
+BEFORE_SECONDS = 1800.0
+"""How far before an onset things are compared: the same half hour of the day, not another."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observed:
+    """One service. `series`: by measure and by the label that its sight tells apart ("" for the service), one value each `step` seconds,
+    each about the `step` before its time."""
+
+    tenant: str
+    model: str
+    at: float
+    begin: float
+    step: float
+    series: Mapping[str, Mapping[str, Sequence[TimedValue]]] = field(default_factory=dict[str, Mapping[str, Sequence[TimedValue]]])
+    states: tuple[State, ...] = ()
+    changes: tuple[Change, ...] = ()
+    hosts: Mapping[str, str] = field(default_factory=dict[str, str])
+    promises: Mapping[str, float] = field(default_factory=dict[str, float])
+    blind: tuple[Blindness, ...] = ()
+
+    def of(self, measure: str) -> Sequence[TimedValue]:
+        """Of the whole service; empty where nobody measures it."""
+        return self.series.get(measure, {}).get("", ())
+
+
+def facts(observed: Observed, onset: float | None) -> Facts:
+    """What is known before `onset` and since. The step in which it fell belongs to neither. None: nothing is compared."""
+    whole: dict[str, BeforeAfter] = {}
+    apart: dict[str, dict[str, BeforeAfter]] = {}
+    present: dict[str, dict[str, float]] = {}
+    for name, by_label in observed.series.items():
+        for label, samples in by_label.items():
+            before, since = _divided(samples, onset, observed)
+            found = compared(before, since)
+            if MEASURES[name].sight is Sight.SERVICE:
+                if found is not None:
+                    whole[name] = found
+                continue
+            if found is not None:
+                apart.setdefault(name, {})[label] = found
+            if (now := mean(since)) is not None:
+                present.setdefault(name, {})[label] = now.value
+    return Facts(
+        tenant=observed.tenant,
+        model=observed.model,
+        at=observed.at,
+        since=observed.begin,
+        onset=onset,
+        compared=whole,
+        apart=apart,
+        present=present,
+        states=observed.states,
+        changes=observed.changes,
+        hosts=observed.hosts,
+        promises=observed.promises,
+        blind=observed.blind,
+    )
+
+
+def _divided(samples: Sequence[TimedValue], onset: float | None, observed: Observed) -> tuple[list[float], list[float]]:
+    if onset is None:
+        return [], [value for _, value in samples]
+    before = [value for moment, value in samples if onset - BEFORE_SECONDS <= moment <= onset]
+    return before, [value for moment, value in samples if moment > onset + observed.step]

@@ -1,0 +1,123 @@
+"""What the objects of the cluster say of one service now: why replicas are missing, what ended and by whom, which node is out of use.
+Pure; from objects as the API server answers them.
+
+Who ended a container: the kernel for its memory says `OOMKilled` in its last state; the kubelet for its liveness probe says so in an event
+(`pkg/kubelet/kuberuntime/kuberuntime_manager.go`, "failed liveness probe, will be restarted"). Events are kept for an hour.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from headway.diagnosis.facts import State, StateKind
+from headway.problem import on_one_line
+from headway.service_status.pending import PendingKind, condition, out_of_memory, pending, quarantined, quota_of, refused
+from headway.wire import POOL
+
+Body = Mapping[str, Any]
+
+_PROBED = "failed liveness probe"
+_ON_ITS_WAY = 300.0
+"""Seconds for which a replica that is not ready is on its way, and not missing."""
+
+
+def states(
+    deployments: Sequence[Body], pods: Sequence[Body], nodes: Sequence[Body], others: Sequence[Body], events: Sequence[Body], *, at: float
+) -> tuple[State, ...]:
+    """Of one service's Deployments and pods; `others` are the pods of the whole cluster, `at` in Unix seconds. What ended within the last
+    hour counts."""
+    found = [*_missing(deployments, pods, nodes, others, events, at), *_ended(pods, events, at), *_nodes(deployments, pods, nodes)]
+    return tuple(dict.fromkeys(found))
+
+
+def _missing(
+    deployments: Iterable[Body], pods: Iterable[Body], nodes: Sequence[Body], others: Sequence[Body], events: Iterable[Body], at: float
+) -> Iterator[State]:
+    about = _by_object(events)
+    for pod in pods:
+        name = str(pod["metadata"]["name"])
+        this = pending(pod, nodes, others, about.get(name, ()))
+        if this is None or this.kind is PendingKind.LEAVING:
+            continue
+        since = _seconds(pod["metadata"].get("creationTimestamp"))
+        if this.kind is PendingKind.UNREADY and since is not None and at - since < _ON_ITS_WAY and not _restarts(pod):
+            continue
+        yield State(kind=StateKind(this.kind.value), subject=name, words=on_one_line(this.words), since=since)
+    for each in deployments:
+        conditions = each.get("status", {}).get("conditions", [])
+        message = next((c for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"), None)
+        if message:
+            kind = StateKind.QUOTA_FULL if quota_of(message.get("message", "")) else StateKind.UNPLACED
+            words = on_one_line(refused(conditions))
+            yield State(kind=kind, subject=str(each["metadata"]["name"]), words=words, since=_seconds(message.get("lastTransitionTime")))
+
+
+def _ended(pods: Iterable[Body], events: Iterable[Body], at: float) -> Iterator[State]:
+    about = _by_object(events)
+    for pod in pods:
+        name = str(pod["metadata"]["name"])
+        for each in pod.get("status", {}).get("containerStatuses", ()):
+            ended = each.get("lastState", {}).get("terminated")
+            finished = _seconds(ended.get("finishedAt")) if ended else None
+            if finished is None or at - finished > 3600:
+                continue
+            kind, words = _how(each, ended, about.get(name, ()), finished)
+            yield State(kind=kind, subject=name, words=on_one_line(words), since=finished)
+
+
+def _how(container: Body, ended: Body, events: Iterable[Body], finished: float) -> tuple[StateKind, str]:
+    times = container.get("restartCount", 0)
+    what = f"container {container.get('name', '?')} was started again {times} times, the last time after"
+    if out_of_memory(container):
+        return StateKind.MEMORY_KILLED, f"{what} the kernel ended it for its memory"
+    probed = [e for e in events if _PROBED in e.get("message", "") and abs((_seconds(_time(e)) or 0.0) - finished) < 120]
+    if probed:
+        return StateKind.PROBE_KILLED, f"{what} its liveness probe failed"
+    return StateKind.ENDED, f"{what} it ended with {ended.get('reason', 'no reason')}, exit code {ended.get('exitCode', '?')}"
+
+
+def _nodes(deployments: Iterable[Body], pods: Iterable[Body], nodes: Iterable[Body]) -> Iterator[State]:
+    """Of the pools that the service is placed in, and the nodes on which it runs."""
+    pools = {(each["spec"]["template"]["spec"].get("nodeSelector") or {}).get(POOL) for each in deployments} - {None}
+    used = {pod.get("spec", {}).get("nodeName") for pod in pods}
+    for node in nodes:
+        name = str(node["metadata"]["name"])
+        if node["metadata"].get("labels", {}).get(POOL) not in pools and name not in used:
+            continue
+        if quarantined(node):
+            yield State(kind=StateKind.QUARANTINED, subject=name, words=_why_apart(node))
+        elif not condition(node, "Ready"):
+            yield State(kind=StateKind.NODE_UNREADY, subject=name, words="the node is not ready", since=_since(node, "Ready"))
+
+
+def _why_apart(node: Body) -> str:
+    said = [c for c in node.get("status", {}).get("conditions", ()) if c.get("type") == "AcceleratorReady" and c.get("status") == "False"]
+    return f"in quarantine; the node says {said[0].get('reason')}" if said else "in quarantine"
+
+
+def _since(thing: Body, kind: str) -> float | None:
+    found = next((c for c in thing.get("status", {}).get("conditions", ()) if c.get("type") == kind), None)
+    return _seconds(found.get("lastTransitionTime")) if found else None
+
+
+def _restarts(pod: Body) -> int:
+    return sum(int(each.get("restartCount", 0)) for each in pod.get("status", {}).get("containerStatuses", ()))
+
+
+def _by_object(events: Iterable[Body]) -> Mapping[str, Sequence[Body]]:
+    found: dict[str, list[Body]] = {}
+    for event in events:
+        found.setdefault(str(event.get("involvedObject", {}).get("name")), []).append(event)
+    return found
+
+
+def _time(event: Body) -> str:
+    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
+
+
+def _seconds(text: Any) -> float | None:
+    """Unix seconds of a time as the API server writes it; None for what is none."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp() if text else None
+    except ValueError:
+        return None

@@ -1,0 +1,94 @@
+"""What hurts a service now, and since when: each symptom with the measures and states that show it. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
+from headway.diagnosis.facts import StateKind
+from headway.diagnosis.hypothesis import Symptom
+from headway.diagnosis.observed import Observed, facts
+from headway.diagnosis.onset import onset
+
+_LEAST_SECONDS = 0.002
+"""An answer that takes less more than that is no slower to anybody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SymptomSigns:
+    """How a symptom is seen: `test`, asked where one of `measures` changed; else the objects' `states`."""
+
+    says: str
+    measures: tuple[str, ...] = ()
+    test: Test | None = None
+    states: tuple[StateKind, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Seen:
+    """A symptom that holds now. `onset` in Unix seconds; None where it was there before one looked."""
+
+    symptom: Symptom
+    says: str
+    said: str
+    onset: float | None
+
+
+_WAITING = (
+    StateKind.QUOTA_FULL,
+    StateKind.IMAGE_MISSING,
+    StateKind.ARTIFACTS_MISSING,
+    StateKind.GPUS_TAKEN,
+    StateKind.CORDONED,
+    StateKind.NODE_UNREADY,
+    StateKind.UNCUT,
+    StateKind.POOL_EMPTY,
+    StateKind.UNPLACED,
+    StateKind.UNREADY,
+)
+
+SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
+    Symptom.FAILING: SymptomSigns(
+        says="requests fail", measures=("errors", "unreached"), test=AnyOf((Above("errors", 0.005), Above("unreached", 0.005)))
+    ),
+    Symptom.SLOW: SymptomSigns(says="answers take longer", measures=("latency",), test=Rose("latency", least=_LEAST_SECONDS)),
+    Symptom.REFUSED: SymptomSigns(
+        says="callers are turned away",
+        measures=("limited", "unproven", "forbidden"),
+        test=AnyOf((Above("limited", 0.01), Above("unproven", 0.01), Above("forbidden", 0.01))),
+    ),
+    Symptom.MISSING: SymptomSigns(says="replicas are missing", states=_WAITING),
+    Symptom.ENDING: SymptomSigns(
+        says="containers end and are started again", states=(StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.ENDED)
+    ),
+    Symptom.HELD: SymptomSigns(says="a release does not go on", states=(StateKind.HELD,)),
+    Symptom.SET_APART: SymptomSigns(says="a node under it is out of use", states=(StateKind.QUARANTINED, StateKind.NODE_UNREADY)),
+}
+"""In the order in which people care."""
+
+
+def seen(observed: Observed) -> Iterator[Seen]:
+    """Every symptom that holds, in that order."""
+    for symptom, shown in SYMPTOMS.items():
+        found = _said(observed, symptom, shown) if shown.test is None else _measured(observed, symptom, shown, shown.test)
+        if found is not None:
+            yield found
+
+
+def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: Test) -> Seen | None:
+    best: tuple[float, Answer] | None = None
+    for measure in shown.measures:
+        began = onset(observed.of(measure))
+        if began is None:
+            continue
+        answer = test(facts(observed, began))
+        if answer.holds and (best is None or began < best[0]):
+            best = began, answer
+    return Seen(symptom=symptom, says=shown.says, said=best[1].said, onset=best[0]) if best else None
+
+
+def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Seen | None:
+    answer = Says(shown.states)(facts(observed, None))
+    if not answer.holds:
+        return None
+    times = [each.since for each in observed.states if each.kind in shown.states and each.since is not None]
+    return Seen(symptom=symptom, says=shown.says, said=answer.said, onset=min(times, default=None))

@@ -1,0 +1,84 @@
+"""A service on Triton as its series would show it: each measure at a level before and another since, with noise of its own."""
+
+from collections.abc import Mapping
+from random import Random
+from typing import Any
+
+from headway.diagnosis.facts import Change, ChangeKind, State, StateKind
+from headway.diagnosis.observed import Observed
+from headway.release.evidence.samples import TimedValue
+
+STEP, STEPS, BEGAN = 60.0, 60, 40
+AT = 1_700_000_000.0
+ONSET = AT - (STEPS - BEGAN) * STEP
+
+CALM: Mapping[str, float] = {
+    "requests": 100.0,
+    "latency": 0.030,
+    "errors": 0.0,
+    "unreached": 0.0,
+    "late": 0.0,
+    "overflow": 0.0,
+    "limited": 0.0,
+    "unproven": 0.0,
+    "forbidden": 0.0,
+    "request_size": 4_000.0,
+    "at_replica": 0.026,
+    "served": 0.025,
+    "queue": 0.004,
+    "input": 0.001,
+    "compute": 0.018,
+    "output": 0.001,
+    "batch_size": 4.0,
+    "failures": 0.0,
+    "throttled": 0.0,
+    "cpu": 1.0,
+    "memory": 0.5,
+    "replicas": 3.0,
+}
+_EXACT = {"replicas"}
+_PARTS = ("queue", "input", "compute", "output")
+
+
+def played(
+    since: Mapping[str, float] | None = None,
+    *,
+    apart: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
+    seed: int = 1,
+    noise: float = 0.03,
+    **more: Any,
+) -> Observed:
+    """`since`: measures that changed. The times of the whole follow those of the parts. `apart`: before and since, by measure and label."""
+    changed = dict(since or {})
+    added = sum(changed.get(part, CALM[part]) - CALM[part] for part in _PARTS)
+    for whole in ("served", "at_replica", "latency"):
+        changed.setdefault(whole, CALM[whole] + added)
+    if "latency" not in (since or {}) and "at_replica" in (since or {}):
+        changed["latency"] = changed["at_replica"] + CALM["latency"] - CALM["at_replica"]
+    random = Random(seed)
+    series: dict[str, dict[str, tuple[TimedValue, ...]]] = {}
+    for name, level in CALM.items():
+        series[name] = {"": _line(random, level, changed.get(name, level), 0.0 if name in _EXACT else noise)}
+    for name, labels in (apart or {}).items():
+        series[name] = {label: _line(random, *levels, noise) for label, levels in labels.items()}
+    return Observed(tenant="vision", model="defects", at=AT, begin=AT - STEPS * STEP, step=STEP, series=series, **more)
+
+
+def _line(random: Random, before: float, since: float, noise: float) -> tuple[TimedValue, ...]:
+    return tuple(
+        (AT - (STEPS - step) * STEP, max(0.0, (before if step <= BEGAN else since) * (1 + noise * random.gauss(0, 1))))
+        for step in range(1, STEPS + 1)
+    )
+
+
+def says(kind: StateKind, words: str = "so it says", subject: str = "defects-r0123456789-5b6bb57495-tj4tz") -> State:
+    return State(kind=kind, subject=subject, words=words, since=ONSET)
+
+
+def release(seconds_before: float) -> Change:
+    words = "release r0123456789 began to replace r9876543210"
+    return Change(kind=ChangeKind.RELEASE, time=ONSET - seconds_before, who="ci", words=words, release="r0123456789")
+
+
+def hand(kind: ChangeKind, seconds_before: float) -> Change:
+    return Change(kind=kind, time=ONSET - seconds_before, who="kubectl-edit", words="it was written")

@@ -1,0 +1,110 @@
+"""What the cluster's objects say of a service, and who changed them."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from headway.diagnosis.changes import by_hand
+from headway.diagnosis.facts import ChangeKind, StateKind
+from headway.diagnosis.states import states
+from headway.wire import POOL, QUARANTINE
+from tests.unit.service_status.test_pending import container, node, pod
+
+NOW = datetime(2026, 11, 29, 1, 0, tzinfo=UTC)
+AT = NOW.timestamp()
+
+
+def _at(minute: int) -> str:
+    return f"2026-11-29T00:{minute:02d}:00Z"
+
+
+def _deployment(**status: Any) -> dict[str, Any]:
+    return {"metadata": {"name": "defects-r1"}, "spec": {"template": {"spec": {"nodeSelector": {POOL: "l4"}}}}, "status": status}
+
+
+def _kinds(*pods: dict[str, Any], **more: Any) -> list[StateKind]:
+    given = {"deployments": [], "nodes": [], "others": [], "events": [], **more}
+    return [each.kind for each in states(given["deployments"], pods, given["nodes"], given["others"], given["events"], at=AT)]
+
+
+def _ended(reason: str, minute: int = 55) -> dict[str, Any]:
+    last = {"terminated": {"reason": reason, "exitCode": 137, "finishedAt": _at(minute)}}
+    return pod(
+        "p",
+        on="n",
+        conditions=[{"type": "Ready", "status": "True"}],
+        containerStatuses=[container(state={"running": {}}, ready=True, restartCount=1, lastState=last)],
+    )
+
+
+def test_a_container_that_the_kernel_ended_for_its_memory_says_so() -> None:
+    assert _kinds(_ended("OOMKilled")) == [StateKind.MEMORY_KILLED]
+
+
+def test_a_container_that_its_liveness_probe_ended_is_told_by_the_event() -> None:
+    event = {
+        "involvedObject": {"name": "p"},
+        "reason": "Killing",
+        "message": "Container server failed liveness probe, will be restarted",
+        "lastTimestamp": _at(55),
+    }
+    assert _kinds(_ended("Error"), events=[event]) == [StateKind.PROBE_KILLED]
+
+
+def test_a_probe_that_failed_long_before_ended_nothing_now() -> None:
+    event = {"involvedObject": {"name": "p"}, "message": "Container server failed liveness probe", "lastTimestamp": _at(10)}
+    assert _kinds(_ended("Error"), events=[event]) == [StateKind.ENDED]
+
+
+def test_what_ended_more_than_an_hour_ago_is_over() -> None:
+    gone = _ended("OOMKilled")
+    gone["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] = "2026-11-28T23:00:00Z"
+    assert _kinds(gone) == []
+
+
+def test_a_replica_that_has_just_been_made_is_on_its_way() -> None:
+    young = pod("p", on="n", containerStatuses=[container(state={"running": {}}, ready=False)])
+    young["metadata"]["creationTimestamp"] = _at(58)
+    assert _kinds(young) == []
+    young["metadata"]["creationTimestamp"] = _at(30)
+    assert _kinds(young) == [StateKind.UNREADY]
+
+
+def test_a_quota_that_refuses_pods_is_told_by_the_deployment() -> None:
+    message = "pods is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=3, limited: pods=3"
+    failure = {"type": "ReplicaFailure", "status": "True", "message": message, "lastTransitionTime": _at(50)}
+    (found,) = states([_deployment(conditions=[failure])], [], [], [], [], at=AT)
+    assert (found.kind, found.since) == (StateKind.QUOTA_FULL, datetime(2026, 11, 29, 0, 50, tzinfo=UTC).timestamp())
+
+
+def test_a_node_of_another_pool_is_not_the_services() -> None:
+    apart = [node("a", taints=(QUARANTINE,)), node("h", "h100", taints=(QUARANTINE,))]
+    found = states([_deployment()], [], apart, [], [], at=AT)
+    assert [(each.kind, each.subject) for each in found] == [(StateKind.QUARANTINED, "a")]
+
+
+def _written(manager: str, *fields: str, subresource: str = "") -> dict[str, Any]:
+    entry = {"manager": manager, "time": _at(50), "fieldsV1": {"f:spec": {f"f:{each}": {} for each in fields}}}
+    return {"metadata": {"name": "x", "managedFields": [entry | ({"subresource": subresource} if subresource else {})]}}
+
+
+def test_what_a_person_wrote_is_a_change_with_its_author_and_time() -> None:
+    (found,) = by_hand(ChangeKind.QUOTA, [_written("kubectl-edit", "hard")])
+    assert (found.who, found.time) == ("kubectl-edit", datetime(2026, 11, 29, 0, 50, tzinfo=UTC).timestamp())
+
+
+@pytest.mark.parametrize("manager", ["pulumi-kubernetes-93bcaa01", "kube-controller-manager", "headway-release", "keda"])
+def test_what_the_platform_wrote_is_no_change_by_hand(manager: str) -> None:
+    assert not list(by_hand(ChangeKind.DEPLOYMENT, [_written(manager, "template")], field="template"))
+
+
+def test_a_change_of_another_field_or_of_the_status_does_not_count() -> None:
+    others = [_written("kubectl", "replicas"), _written("kubectl", "template", subresource="status")]
+    assert not list(by_hand(ChangeKind.DEPLOYMENT, others, field="template"))
+
+
+def test_an_entry_without_a_time_stops_no_other() -> None:
+    broken = _written("kubectl", "hard")
+    broken["metadata"]["managedFields"][0]["time"] = "yesterday"
+    assert len(list(by_hand(ChangeKind.QUOTA, [broken, _written("kubectl", "hard")]))) == 1

@@ -1,0 +1,172 @@
+"""From what hurts to its cause, on services whose series are played."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headway.diagnosis.facts import Blindness, ChangeKind, StateKind
+from headway.diagnosis.hypotheses import HYPOTHESES
+from headway.diagnosis.hypothesis import Symptom
+from headway.diagnosis.observed import Observed, facts
+from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
+from tests.unit.diagnosis.played import ONSET, STEP, hand, played, release, says
+
+CASES = {
+    "more-requests": played({"requests": 180.0, "queue": 0.030}),
+    "larger-requests": played({"request_size": 12_000.0, "compute": 0.040}),
+    "way-longer": played({"latency": 0.080}),
+    "proxy-longer": played({"at_replica": 0.070}),
+    "model-slower": played({"compute": 0.060}),
+    "batch-larger": played({"batch_size": 16.0, "compute": 0.050}),
+    "cpu-quota-used-up": played({"throttled": 0.6, "input": 0.040}),
+    "gpu-slow-and-silent": played(
+        {"compute": 0.026},
+        apart={
+            "compute_by_pod": {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.042)},
+            "hot": {"x": (0.0, 0.0), "y": (0.0, 0.0), "z": (0.0, 0.0)},
+            "power_capped": {"x": (0.0, 0.0), "y": (0.0, 0.0), "z": (0.0, 0.0)},
+            "clock": {"x": (1980.0, 1980.0), "y": (1980.0, 1980.0), "z": (1980.0, 1980.0)},
+            "replays": {"x": (0.0, 0.0), "y": (0.0, 0.0), "z": (0.0, 0.0)},
+            "throttled_by_pod": {"a": (0.0, 0.0), "b": (0.0, 0.0), "c": (0.0, 0.0)},
+        },
+    ),
+    "gpu-hot": played(
+        {"compute": 0.026},
+        apart={
+            "compute_by_pod": {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.042)},
+            "hot": {"x": (0.01, 0.01), "y": (0.01, 0.01), "z": (0.01, 0.5)},
+        },
+    ),
+    "model-fails": played({"errors": 0.2, "failures": 0.2}),
+    "over-the-rate": played({"limited": 0.5}),
+    "invalid-tokens": played({"unproven": 1.0, "requests": 99.0}),
+    "callers-not-allowed": played({"forbidden": 0.3}),
+    "server-killed": played({"errors": 0.1, "unreached": 0.1}, states=(says(StateKind.ENDED),)),
+    "out-of-memory": played({"errors": 0.1, "unreached": 0.1}, states=(says(StateKind.MEMORY_KILLED),)),
+    "server-hangs": played({"errors": 0.9, "unreached": 0.9}, states=(says(StateKind.PROBE_KILLED),)),
+    "quota-full": played(states=(says(StateKind.QUOTA_FULL),)),
+    "quota-lowered": played(states=(says(StateKind.QUOTA_FULL),), changes=(hand(ChangeKind.QUOTA, 30.0),)),
+    "image-missing": played(states=(says(StateKind.IMAGE_MISSING),)),
+    "written-by-hand": played(states=(says(StateKind.IMAGE_MISSING),), changes=(hand(ChangeKind.DEPLOYMENT, 5.0),)),
+    "artifacts-missing": played(states=(says(StateKind.ARTIFACTS_MISSING),)),
+    "gpus-taken": played(states=(says(StateKind.GPUS_TAKEN),)),
+    "cordoned-by-hand": played(states=(says(StateKind.CORDONED),), changes=(hand(ChangeKind.NODE, 60.0),)),
+    "node-in-quarantine": played(states=(says(StateKind.QUARANTINED, subject="l4-a-0"),)),
+    "release-held": played(states=(says(StateKind.HELD, subject="r0123456789"),)),
+    "new-version": played({"compute": 0.060}, changes=(release(60.0),)),
+}
+
+
+@pytest.mark.parametrize("cause", CASES)
+def test_a_fault_is_found_as_the_one_cause_of_what_hurts(cause: str) -> None:
+    (found,) = diagnoses(CASES[cause])
+    assert (found.verdict, found.cause) == (DiagnosisVerdict.CAUSE, cause), found.links
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_of_a_service_that_only_varies_nothing_is_wrong(seed: int) -> None:
+    (found,) = diagnoses(played(seed=seed, noise=0.1))
+    assert found.verdict is DiagnosisVerdict.NOTHING
+
+
+@pytest.mark.parametrize("cause", ["more-requests", "larger-requests", "way-longer", "over-the-rate", "quota-full", "cpu-quota-used-up"])
+def test_a_release_that_happens_at_the_same_time_is_not_blamed(cause: str) -> None:
+    calm = CASES[cause]
+    found = diagnoses(Observed(**{**calm.__dict__, "changes": (release(30.0),)}))
+    assert [each.cause for each in found] == [cause]
+
+
+def test_an_old_release_is_not_blamed_for_what_began_later() -> None:
+    (found,) = diagnoses(played({"compute": 0.060}, changes=(release(1500.0),)))
+    assert found.cause == "model-slower"
+
+
+def test_two_faults_at_once_are_told_apart() -> None:
+    found = diagnoses(played({"compute": 0.060, "limited": 0.4}))
+    assert [each.cause for each in found] == ["model-slower", "over-the-rate"]
+
+
+def test_symptoms_of_one_cause_are_told_once() -> None:
+    (found,) = diagnoses(played({"errors": 0.1, "unreached": 0.1}, states=(says(StateKind.MEMORY_KILLED),)))
+    assert (found.symptom, found.also) == (Symptom.FAILING, (Symptom.ENDING,))
+
+
+def test_the_beginning_is_found_within_a_step() -> None:
+    (found,) = diagnoses(CASES["model-slower"])
+    assert found.onset is not None and abs(found.onset - ONSET) <= STEP
+
+
+def test_a_cause_says_how_much_of_the_harm_it_explains() -> None:
+    (found,) = diagnoses(played({"compute": 0.058, "queue": 0.006}))
+    phase = next(link for link in found.links if link.name == "model-longer")
+    assert phase.share == pytest.approx(40 / 42, abs=0.05)
+    assert "of the added" in phase.evidence[0]
+
+
+def test_a_phase_that_no_cause_explains_is_an_honest_unknown() -> None:
+    (found,) = diagnoses(played({"output": 0.050}))
+    assert (found.verdict, found.cause, found.links[-1].name) == (DiagnosisVerdict.UNKNOWN, "", "output-longer")
+
+
+def test_without_metrics_nobody_says_that_nothing_is_wrong() -> None:
+    (found,) = diagnoses(Observed(tenant="a", model="b", at=0.0, begin=0.0, step=1.0, blind=(Blindness(what=METRICS, why="away"),)))
+    assert found.verdict is DiagnosisVerdict.BLIND
+
+
+def test_without_metrics_the_clusters_objects_still_tell_of_a_cause() -> None:
+    blind = (Blindness(what=METRICS, why="away"),)
+    (found,) = diagnoses(Observed(tenant="a", model="b", at=0.0, begin=0.0, step=1.0, states=(says(StateKind.QUOTA_FULL),), blind=blind))
+    assert (found.cause, found.blind) == ("quota-full", blind)
+
+
+def test_what_was_not_measured_could_also_be_and_is_not_ruled_out() -> None:
+    whole = played({"compute": 0.060})
+    without = {name: each for name, each in whole.series.items() if name != "throttled"}
+    (found,) = diagnoses(Observed(**{**whole.__dict__, "series": without}))
+    assert found.cause == "model-slower"
+    assert "cpu-quota-used-up" in {each.name for each in found.could_be} - {each.name for each in found.ruled_out}
+
+
+def test_a_slow_replica_under_a_gpu_that_nobody_watches_is_no_silent_gpu() -> None:
+    pods = {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.042)}
+    (found,) = diagnoses(played({"compute": 0.026}, apart={"compute_by_pod": pods}))
+    assert found.cause == "one-replica-slow"
+    assert "gpu-slow-and-silent" in {each.name for each in found.could_be}
+
+
+def test_the_node_under_a_slow_gpu_is_named_in_what_to_do() -> None:
+    (found,) = diagnoses(Observed(**{**CASES["gpu-slow-and-silent"].__dict__, "hosts": {"c": "h100-a-0"}}))
+    assert found.links[-1].node == "h100-a-0"
+
+
+def test_what_is_ruled_out_is_so_by_figures() -> None:
+    (found,) = diagnoses(CASES["model-slower"])
+    doubts = {each.name: each.said for each in found.ruled_out}
+    assert "0 % before" in doubts["cpu-quota-used-up"]
+
+
+@given(
+    parts=st.fixed_dictionaries({name: st.floats(0.001, 0.2) for name in ("queue", "input", "compute", "output")}),
+    way=st.floats(0.0, 0.2),
+)
+def test_the_phases_add_up_to_the_whole(parts: dict[str, float], way: float) -> None:
+    slower = {name: value + 0.05 for name, value in parts.items()}
+    observed = played({**slower, "latency": sum(slower.values()) + 0.2 + way})
+    for found in diagnoses(observed):
+        if found.symptom is Symptom.SLOW:
+            whole = facts(observed, found.onset).compared["latency"]
+            assert sum(each.since for each in found.phases) == pytest.approx(whole.since)
+            assert sum(each.before for each in found.phases) == pytest.approx(whole.before)
+
+
+def test_every_hypothesis_explains_a_symptom_in_the_end() -> None:
+    reached = {str(each) for each in Symptom}
+    for _ in HYPOTHESES:
+        reached |= {each.name for each in HYPOTHESES if set(each.explains) & reached}
+    assert {each.name for each in HYPOTHESES} <= reached
+    assert {name for each in HYPOTHESES for name in each.explains} <= reached
+
+
+def test_no_two_hypotheses_have_one_name() -> None:
+    names = [each.name for each in HYPOTHESES]
+    assert len(names) == len(set(names))
