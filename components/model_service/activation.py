@@ -31,7 +31,7 @@ def holding(tenant: str, model: Model, pool: Pool, surroundings: Surroundings) -
     if model.scaling.min_replicas:
         return None
     seconds = min(progress_seconds(model, pool), SILENT_SECONDS - _MARGIN_SECONDS)
-    asked = {"path": activator.path(tenant, model.name, seconds), "milliseconds": seconds * 1000}
     kept = min(int(model.envelope.largest_request.body), HELD_BYTES)
+    asked = {"path": activator.path(tenant, model.name, seconds), "milliseconds": seconds * 1000, "bytes": kept}
     patches = host_data(surroundings.public_hosts(tenant, model.name), {ACTIVATE: asked}, request_body_buffer_limit=kept)
     return gateway_data(f"activate.{tenant}.{model.name}", patches, surroundings, labels("limit", tenant=tenant, model=model.name))

@@ -26,7 +26,7 @@ _RULES = rbac.rules(("discovery.k8s.io", ("endpointslices",), ("list",)))
 
 
 def path(tenant: str, model: str, seconds: int) -> str:
-    """What a proxy asks for."""
+    """What a proxy asks for; it adds `/` and how many bytes it keeps meanwhile."""
     return f"/hold/{tenant}/{model}/{seconds}"
 
 

@@ -164,8 +164,9 @@ Sources: vllm/entrypoints/openai of 0.32 (`should_include_usage`; completion, ch
 
 ACTIVATE = f"""
 function envoy_on_request(handle)
-  local held = handle:filterContext()
-  local asked = {{[":method"] = "GET", [":path"] = held:get("path"), [":authority"] = "{ACTIVATOR_NAMESPACE}"}}
+  local held, said = handle:filterContext(), tonumber(handle:headers():get("content-length") or "")
+  local kept = string.format("%.0f", math.min(said or held:get("bytes"), held:get("bytes")))
+  local asked = {{[":method"] = "GET", [":path"] = held:get("path") .. "/" .. kept, [":authority"] = "{ACTIVATOR_NAMESPACE}"}}
   handle:httpCall("{CLUSTER}", asked, nil, held:get("milliseconds"))
 end
 """

@@ -31,10 +31,12 @@ PATIENCE_SECONDS = 0.5
 """Between two looks at whether a caller is still there."""
 SETTLE_SECONDS = 3.0
 """From a ready endpoint to when the gateway's proxies know of it: istiod gathers changes for 100 ms at least (`PILOT_DEBOUNCE_AFTER`)."""
-MOST = 150
-"""Requests that wait at once; others need a thread too, to hear that their service serves (`MOST_AT_ONCE` of headway/listening.py)."""
+MOST = 128
+"""MiB of requests that wait at once, each of one at least: of two such rooms 40 % of a gateway's proxy, which cannot end them
+(components/addons/gateway_memory.py). Others need a thread too, to hear that their service serves (`MOST_AT_ONCE` of headway/listening.py).
+"""
 MOST_OF_A_SERVICE = 50
-"""So that one service's callers leave places to others'. A tenant, which may have many services, takes no more than it leaves."""
+"""Requests, so that one service's callers leave places to others'. A tenant, which may have many services, takes no more than it leaves."""
 CLIENT = ApiClient(
     name="headway-activator",
     if_refused="Nothing is held: requests to a service without a replica are sent on at once.",
@@ -76,18 +78,22 @@ class WaitingRoom:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _looks: dict[Service, tuple[float, Future[bool | None]]] = field(default_factory=dict[Service, "tuple[float, Future[bool | None]]"])
     _waiting: Counter[Service] = field(default_factory=Counter[Service])
+    _taken: Counter[str] = field(default_factory=Counter[str])
+    """MiB by tenant."""
     _ended: Counter[Ended] = field(default_factory=Counter[Ended])
 
-    def hold(self, service: Service, seconds: float, left: Callable[[], bool]) -> Ended:
-        """Come back once the service has a replica, at most after `seconds`, or when the caller has `left`."""
-        ended = Ended.SERVES if self._serves(service) is not False else self._held(service, seconds, left)
+    def hold(self, service: Service, seconds: float, kept: int, left: Callable[[], bool]) -> Ended:
+        """Come back once the service has a replica, at most after `seconds`, or when the caller has `left`; a proxy keeps so many bytes of the
+        request meanwhile."""
+        size = max(1, -(-kept // 2**20))
+        ended = Ended.SERVES if self._serves(service) is not False else self._held(service, seconds, size, left)
         with self._lock:
             self._ended[ended] += 1
         return ended
 
-    def _held(self, service: Service, seconds: float, left: Callable[[], bool]) -> Ended:
+    def _held(self, service: Service, seconds: float, size: int, left: Callable[[], bool]) -> Ended:
         until = self.monotonic() + seconds
-        with self._place(service) as there:
+        with self._place(service, size) as there:
             if not there:
                 return Ended.FULL
             while self.monotonic() < until:
@@ -100,18 +106,19 @@ class WaitingRoom:
         return Ended.LATE
 
     @contextmanager
-    def _place(self, service: Service) -> Generator[bool]:
+    def _place(self, service: Service, size: int) -> Generator[bool]:
         with self._lock:
-            of_tenant = sum(count for each, count in self._waiting.items() if each.tenant == service.tenant)
-            there = self._waiting[service] < MOST_OF_A_SERVICE and of_tenant < MOST - self._waiting.total()
+            left = MOST - self._taken.total()
+            there = self._waiting[service] < MOST_OF_A_SERVICE and self._taken[service.tenant] + size <= left
             self._waiting[service] += there
+            self._taken[service.tenant] += there * size
         try:
             yield there
         finally:
             with self._lock:
                 self._waiting[service] -= there
-                if not self._waiting[service]:
-                    del self._waiting[service]
+                self._taken[service.tenant] -= there * size
+                self._waiting, self._taken = +self._waiting, +self._taken
 
     def _serves(self, service: Service) -> bool | None:
         """By a look that began at most `LOOK_SECONDS` ago; one thread looks, the others wait for what it sees."""

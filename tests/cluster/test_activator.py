@@ -52,7 +52,7 @@ class Activator:
 
     def ask(self, model: str, seconds: int) -> tuple[int, bytes]:
         with closing(HTTPConnection("127.0.0.1", self.port, timeout=90)) as connection:
-            connection.request("GET", activator.path("writing", model, seconds))
+            connection.request("GET", f"{activator.path('writing', model, seconds)}/2")
             answer = connection.getresponse()
             return answer.status, answer.read()
 

@@ -304,8 +304,8 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("forged tokens count", '!~"401|403"', '!~"403"'),
     ),
     "Leave nobody a place to wait": (
-        opened("a tenant takes all that are left", " and of_tenant < MOST - self._waiting.total()"),
-        opened("one service after the other", "if each.tenant == service.tenant)", "if each == service)"),
+        opened("a tenant takes all that are left", "self._taken[service.tenant] + size <= left", "size <= left"),
+        opened("a large request takes no more than a small one", "max(1, -(-kept // 2**20))", "1"),
     ),
     "More than the tenant is granted": (
         opened(

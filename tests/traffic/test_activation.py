@@ -3,19 +3,22 @@
 import json
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
+from socket import create_connection
 from threading import Event, Thread
 from time import monotonic, sleep, time
 
 import pytest
 
+from components.addons import gateway_memory
+from components.model_service.activation import HELD_BYTES
 from components.model_service.manifests import ServicePlan
 from components.platform import mesh
 from headway.activator.serving import holding
-from headway.activator.waiting import Service, WaitingRoom
+from headway.activator.waiting import MOST_OF_A_SERVICE, Service, WaitingRoom
 from headway.listening import listening
 from headway.signals import Scope, Source
 from sandbox.traffic.mesh import envoy_configuration, listeners
@@ -30,6 +33,8 @@ from tests.traffic.static_configuration import static
 SLEEPING, AWAKE = "defects-slice", "defects"
 ADDRESSES = {SLEEPING: "10.191.8.1", AWAKE: "10.191.8.2"}
 ISSUER = tenant("vision").issuers[0]
+HEAP = gateway_memory.HEAP // 2
+"""There are two rooms."""
 
 
 class Server(Handler):
@@ -107,7 +112,7 @@ def gateway(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         found = envoy_configuration.compile_(snapshot, ports, str(folder), {ISSUER.issuer: issuers.keys(ISSUER.issuer)})
         for ip in ADDRESSES.values():
             stack.enter_context(served(Server, 8000, loopback(ip)))
-        stack.enter_context(proxied.envoy(folder, static(found, logs=True), port))
+        stack.enter_context(proxied.envoy(folder, static(found, logs=True), port, gateway_memory.bootstrap(HEAP)))
         yield Gateway(port=port, issuers=issuers, there=there, asked=asked, room=room, log=folder / "log")
 
 
@@ -144,6 +149,21 @@ def test_a_large_request_is_held_for_longer_than_a_slow_one_may_take(
     gateway.there.set()
     asking.join(60)
     assert answers == [(200, b"5000000")]
+
+
+def test_requests_that_wait_leave_the_gateways_memory_to_others(gateway: Gateway) -> None:
+    """By HTTP/1.1, of whose requests Envoy ends none for the memory that it holds."""
+    head = "".join(f"{name}: {value}\r\n" for name, value in gateway.headers(SLEEPING).items())
+    asked = f"POST /v2/models/x/infer HTTP/1.1\r\n{head}content-length: {HELD_BYTES}\r\n\r\n".encode() + b" " * HELD_BYTES
+    with ExitStack() as stack:
+        answer: tuple[int, bytes] | None = None
+        for _ in range(MOST_OF_A_SERVICE):
+            with suppress(OSError):  # as of a proxy whose memory is full
+                stack.enter_context(create_connection(("127.0.0.1", gateway.port), timeout=0.5)).sendall(asked)
+        gateway.await_waiting(some=True)
+        with suppress(OSError):
+            answer = gateway.ask(AWAKE)
+        assert answer == (200, b"2")
 
 
 def test_a_service_that_serves_is_asked_at_once(gateway: Gateway) -> None:

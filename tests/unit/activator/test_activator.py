@@ -43,29 +43,29 @@ class Hours:
 @pytest.mark.parametrize("looks", [[True], [None]], ids=["serves", "unknown"])
 def test_a_service_that_may_serve_keeps_nobody_waiting(looks: list[bool | None]) -> None:
     hours = Hours(looks)
-    assert (hours.room().hold(SORTER, 60, never), hours.now) == (Ended.SERVES, 0.0)
+    assert (hours.room().hold(SORTER, 60, 0, never), hours.now) == (Ended.SERVES, 0.0)
 
 
 def test_a_request_waits_for_the_first_replica_and_until_proxies_know_of_it() -> None:
     hours = Hours([False, False, None, True])
-    assert hours.room().hold(SORTER, 60, never) is Ended.CAME
+    assert hours.room().hold(SORTER, 60, 0, never) is Ended.CAME
     assert 3 * LOOK_SECONDS + SETTLE_SECONDS <= hours.now < 3 * LOOK_SECONDS + SETTLE_SECONDS + 1
 
 
 def test_a_request_is_sent_on_when_its_time_is_over() -> None:
     hours = Hours([False])
-    assert hours.room().hold(SORTER, 60, never) is Ended.LATE
+    assert hours.room().hold(SORTER, 60, 0, never) is Ended.LATE
     assert 60 <= hours.now < 61
 
 
 def test_whoever_leaves_no_longer_waits() -> None:
     hours = Hours([False])
     room = hours.room()
-    assert room.hold(SORTER, 60, lambda: hours.now > 5) is Ended.LEFT
+    assert room.hold(SORTER, 60, 0, lambda: hours.now > 5) is Ended.LEFT
     assert room.empty and hours.now < 6
 
 
-def crowd(room: WaitingRoom, services: Sequence[Service], then: Callable[[], object]) -> int:
+def crowd(room: WaitingRoom, services: Sequence[Service], then: Callable[[], object], kept: int = 0) -> int:
     """Hold requests within one another, of each service as many as there are places; how many wait when `then` is called."""
     if not services:
         then()
@@ -73,17 +73,17 @@ def crowd(room: WaitingRoom, services: Sequence[Service], then: Callable[[], obj
     further = list[int]()
 
     def left() -> bool:
-        further.append(crowd(room, services, then))
+        further.append(crowd(room, services, then, kept))
         return True
 
-    if room.hold(services[0], 60, left) is Ended.FULL:
-        return crowd(room, services[1:], then)
+    if room.hold(services[0], 60, kept, left) is Ended.FULL:
+        return crowd(room, services[1:], then, kept)
     return 1 + further[0]
 
 
 def test_one_service_s_callers_leave_places_to_those_of_others() -> None:
     room, others = Hours([False]).room(), list[Ended]()
-    assert crowd(room, [SORTER], lambda: others.append(room.hold(OTHER, 1, never))) == MOST_OF_A_SERVICE
+    assert crowd(room, [SORTER], lambda: others.append(room.hold(OTHER, 1, 0, never))) == MOST_OF_A_SERVICE
     assert others == [Ended.LATE]
 
 
@@ -92,20 +92,25 @@ def test_a_tenant_s_callers_leave_places_to_those_of_others() -> None:
     theirs, ours = ([Service(tenant, f"model-{number}") for number in range(25)] for tenant in ("one", "another"))
 
     def then() -> None:
-        others.append(crowd(room, ours, lambda: ended.append(room.hold(SORTER, 1, never))))
+        others.append(crowd(room, ours, lambda: ended.append(room.hold(SORTER, 1, 0, never))))
 
     assert crowd(room, theirs, then) == MOST // 2
-    assert others == [MOST // 4 + 1] and ended == [Ended.LATE]
+    assert others == [MOST // 4] and ended == [Ended.LATE]
+
+
+def test_large_requests_take_more_of_the_gateway_and_so_fewer_wait() -> None:
+    assert crowd(Hours([False]).room(), [SORTER], never, kept=8 * 2**20) == MOST // 2 // 8
+    assert crowd(Hours([False]).room(), [SORTER], never, kept=8 * 2**20 + 1) == MOST // 2 // 9
 
 
 def test_one_look_serves_all_who_ask_at_about_the_same_time() -> None:
     hours = Hours([True])
     room = hours.room()
     for _ in range(5):
-        room.hold(SORTER, 60, never)
+        room.hold(SORTER, 60, 0, never)
     assert hours.looked == [SORTER]
     hours.sleep(LOOK_SECONDS)
-    room.hold(SORTER, 60, never)
+    room.hold(SORTER, 60, 0, never)
     assert hours.looked == [SORTER, SORTER]
 
 
@@ -118,7 +123,7 @@ def test_who_asks_during_the_first_look_waits_for_what_it_sees() -> None:
         return True
 
     room, ended = WaitingRoom(serves, lambda: 0.0, lambda _: None), list[Ended]()
-    threads = [threading.Thread(target=lambda: ended.append(room.hold(SORTER, 60, never))) for _ in range(2)]
+    threads = [threading.Thread(target=lambda: ended.append(room.hold(SORTER, 60, 0, never))) for _ in range(2)]
     threads[0].start()
     assert looking.wait(60)
     threads[1].start()
@@ -137,7 +142,7 @@ def test_a_series_says_how_many_wait_for_which_service() -> None:
         pages.append(room.text())
         return True
 
-    room.hold(SORTER, 60, left)
+    room.hold(SORTER, 60, 0, left)
     assert 'headway_activator_waiting_requests{model="sorter",tenant="writing"} 1.0' in pages[0]
     assert "waiting_requests{" not in room.text()
     assert 'headway_activator_requests_total{ended="left"} 1.0' in room.text()
@@ -165,13 +170,15 @@ def test_an_endpoint_is_ready_unless_it_says_that_it_is_not(endpoints: Any, foun
     "path",
     [
         "/hold/writing/sorter",
+        "/hold/writing/sorter/5",
+        "/hold/writing/sorter/5/-1",
         "/hold/writing/sorter/",
-        "/hold/writing/sorter/3601",
-        "/hold/writing/sorter/-1",
-        "/hold/writing/../secrets/5",
-        "/hold/writing/sorter%3Fwatch/5",
-        "/hold/Writing/sorter/5",
-        f"/hold/{'a' * 64}/sorter/5",
+        "/hold/writing/sorter/3601/0",
+        "/hold/writing/sorter/-1/0",
+        "/hold/writing/../secrets/5/0",
+        "/hold/writing/sorter%3Fwatch/5/0",
+        "/hold/Writing/sorter/5/0",
+        f"/hold/{'a' * 64}/sorter/5/0",
         "/",
     ],
 )
@@ -179,8 +186,8 @@ def test_nothing_is_asked_for_that_names_no_service(path: str) -> None:
     assert asked(path) is None
 
 
-def test_a_question_names_a_service_and_how_long_to_wait() -> None:
-    assert asked("/hold/writing/sorter/600") == (SORTER, 600)
+def test_a_question_names_a_service_how_long_to_wait_and_what_is_kept() -> None:
+    assert asked("/hold/writing/sorter/600/1024") == (SORTER, 600, 1024)
 
 
 @pytest.fixture
@@ -201,7 +208,7 @@ def time_of(_: threading.Event) -> Callable[[], float]:
 def test_a_proxy_is_answered_once_there_is_a_replica(port: tuple[int, threading.Event, WaitingRoom]) -> None:
     number, there, room = port
     connection = HTTPConnection("127.0.0.1", number, timeout=60)
-    connection.request("GET", "/hold/writing/sorter/3600")
+    connection.request("GET", "/hold/writing/sorter/3600/0")
     while room.empty:
         there.wait(0.01)
     there.set()
@@ -212,7 +219,7 @@ def test_a_proxy_is_answered_once_there_is_a_replica(port: tuple[int, threading.
 def test_a_proxy_that_goes_away_makes_nobody_wait(port: tuple[int, threading.Event, WaitingRoom]) -> None:
     number, there, room = port
     with socket.create_connection(("127.0.0.1", number)) as connection:
-        connection.sendall(b"GET /hold/writing/sorter/3600 HTTP/1.1\r\nhost: activator\r\n\r\n")
+        connection.sendall(b"GET /hold/writing/sorter/3600/0 HTTP/1.1\r\nhost: activator\r\n\r\n")
         while room.empty:
             there.wait(0.01)
     for _ in range(1000):
@@ -226,4 +233,4 @@ def test_any_other_path_is_refused_with_what_can_be_asked(port: tuple[int, threa
     connection = HTTPConnection("127.0.0.1", port[0], timeout=60)
     connection.request("GET", "/hold/writing")
     answer = connection.getresponse()
-    assert (answer.status, answer.read()) == (404, b"ask /hold/TENANT/MODEL/SECONDS\n")
+    assert (answer.status, answer.read()) == (404, b"ask /hold/TENANT/MODEL/SECONDS/BYTES\n")
