@@ -19,6 +19,7 @@ from stacks.settings import AccessLayerSettings, load
 from stacks.settings_error import SettingsError
 from tests.components.program import PROJECT, config_of, layer
 from tests.components.recording import EKS_CLUSTER, record
+from tests.day_two_page import sections
 
 ACCESS = layer("prod-access")
 ROLE, POLICY = "aws:iam/role:Role", "aws:iam/policy:Policy"
@@ -92,6 +93,14 @@ def test_each_state_has_a_key_of_its_own() -> None:
     aliases = {r.inputs["name"] for r in ACCESS.of_type("aws:kms/alias:Alias")}
     assert aliases == {f"alias/headway-prod-state-{name}" for name in ("assist", "cluster", "platform", "vision")}
     assert all(r.protect for r in ACCESS.of_type("aws:kms/key:Key"))
+
+
+def test_the_page_says_how_the_protected_key_of_a_tenant_that_leaves_may_go() -> None:
+    (key,) = [r for r in ACCESS.of_type("aws:kms/key:Key") if r.name == "access-state-vision"]
+    assert key.protect, "an update that no longer names the tenant is refused"
+    (line,) = [line for line in sections()["A tenant leaves"] if line.startswith("pulumi state unprotect")]
+    urn = "urn:pulumi:prod-access::headway::headway:access:Access$aws:kms/key:Key::access-state-vision"
+    assert urn.replace("prod", "dev").replace("vision", "hello") in line
 
 
 def test_policies_are_written_without_room_to_spare_being_wasted() -> None:
