@@ -53,6 +53,7 @@ HELM: Mapping[str, frozenset[str]] = {
 """Likewise, from Helm's reference (version 3)."""
 NOT_JUDGED: Mapping[str, str] = {
     "pulumi login": "the embedded engine's backend is a folder",
+    "pulumi state unprotect": "the embedded engine edits no state",
     'pulumi stack change-secrets-provider "awskms': "the embedded engine has one kind of secrets",
 }
 """Beginnings of commands that no dry run can judge, and why."""

@@ -99,8 +99,7 @@ def test_the_page_says_how_the_protected_key_of_a_tenant_that_leaves_may_go() ->
     (key,) = [r for r in ACCESS.of_type("aws:kms/key:Key") if r.name == "access-state-vision"]
     assert key.protect, "an update that no longer names the tenant is refused"
     (line,) = [line for line in sections()["A tenant leaves"] if line.startswith("pulumi state unprotect")]
-    urn = "urn:pulumi:prod-access::headway::headway:access:Access$aws:kms/key:Key::access-state-vision"
-    assert urn.replace("prod", "dev").replace("vision", "hello") in line
+    assert "urn:pulumi:prod-access::headway::headway:access:Access$aws:kms/key:Key::access-state-vision" in line
 
 
 def test_policies_are_written_without_room_to_spare_being_wasted() -> None:

@@ -45,7 +45,6 @@ NOT_TYPED = {
     "export HEADWAY_LEDGER=": "the test sets the variable for the commands after it",
     "helm ": "the sandbox records releases and runs none, so Helm has nothing to list, to lock or to upgrade",
     "pulumi state unprotect": "the embedded engine edits no state; tests/components/access/test_access_layer.py holds its URN to the program",
-    "pulumi up -s dev-access --yes": "prod-access is typed, below Destroy; dev has no access layer",
     "pulumi cancel -s dev-platform": "the embedded engine's lock ends with whoever holds it",
     "PULUMI_K8S_UPSERT_EXISTING_OBJECTS=true pulumi up -s dev-platform --refresh": "typed for a tenant, below Lost state",
 }
