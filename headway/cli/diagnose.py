@@ -51,7 +51,7 @@ def diagnose(
     named, moment = _told(service, at, alert, now)
     length = _length(since)
     here = _places(named, chosen, project, prometheus)
-    found = _diagnosed(here, moment, length)
+    found = _diagnosed(here, moment, length, alone=named is not None)
     _show(found, chosen, output, alone=named is not None)
     raise typer.Exit(_exit(found))
 
@@ -132,15 +132,21 @@ def _places(service: str | None, environment: str, project: Path | None, prometh
     return tuple(replace(each, prometheus=prometheus) for each in places(root, environment))
 
 
-def _diagnosed(here: "Sequence[ServicePlace]", at: datetime, length: float) -> "tuple[Diagnosis, ...]":
-    """Of every service, in the order of their names."""
+def _diagnosed(here: "Sequence[ServicePlace]", at: datetime, length: float, *, alone: bool) -> "tuple[Diagnosis, ...]":
+    """Of every service, in the order of their names; of many, only the suspects are looked at whole."""
     from concurrent.futures import ThreadPoolExecutor
 
-    from headway.diagnosis.gathering import gather
+    from headway.diagnosis.gathering import gather, suspects
+    from headway.diagnosis.observed import Observed
     from headway.diagnosis.reasoning import diagnoses
 
+    moment = at.timestamp()
+    worth = here if alone else suspects(here, at=moment, since=length)
+
     def one(place: "ServicePlace") -> "tuple[Diagnosis, ...]":
-        return diagnoses(gather(place, at=at.timestamp(), since=length))
+        if place in worth:
+            return diagnoses(gather(place, at=moment, since=length))
+        return diagnoses(Observed(tenant=place.tenant, model=place.model, at=moment, begin=moment - length, step=1.0))
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return tuple(each for found in pool.map(one, here) for each in found)

@@ -6,10 +6,11 @@ subquery at one moment, so all of its answers lie on the same grid.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from headway.diagnosis import changes, states
+from headway.diagnosis import changes, states, triage
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, State
 from headway.diagnosis.measures import HOST, MEASURES, Sight, query
 from headway.diagnosis.observed import Observed
@@ -79,6 +80,48 @@ def gather(here: ServicePlace, *, at: float, since: float) -> Observed:
     )
 
 
+def suspects(here: Sequence[ServicePlace], *, at: float, since: float) -> tuple[ServicePlace, ...]:
+    """Those of an environment's services that are worth a whole look; all of them where that cannot be asked of all at once. A release that
+    a person holds is asked of each ledger."""
+    if not here:
+        return ()
+    step = max(SCRAPES_A_STEP * here[0].port.scrape_seconds, LEAST_STEP)
+    collected = _Collected()
+    named = collected.heard(METRICS, lambda: _suspected(here[0], at, since, step), set[str]())
+    named |= collected.heard(CLUSTER, lambda: _all_placed(here[0], at), set[str]())
+    if collected.blind:
+        return tuple(here)
+    unheard = True  # a ledger that does not answer leaves its service in
+    return tuple(each for each in here if each.chain in named or collected.heard("releases", partial(_held, each), unheard))
+
+
+def _suspected(here: ServicePlace, at: float, since: float, step: float) -> set[str]:
+    client = Prometheus(here.endpoints()[0], timeout_seconds=_ANSWER_SECONDS)
+    try:
+        gateway = [each.samples[-1][1] for each in client.samples(f'up{{job="{GATEWAY_JOB}"}}', at)]
+        if not gateway or min(gateway) < 1:
+            raise UnansweredError("the gateway's proxies are not read, or not all of them")
+        ask = partial(_latest, client, at)
+        return triage.measured(ask, f"{step * 5:.0f}s", f"{since:.0f}s")
+    finally:
+        client.close()
+
+
+def _latest(client: Prometheus, at: float, text: str) -> list[tuple[Mapping[str, str], float]]:
+    return [(each.labels, each.samples[-1][1]) for each in client.samples(text, at)]
+
+
+def _all_placed(here: ServicePlace, at: float) -> set[str]:
+    api, of_models = here.port.kubernetes, urlencode({"labelSelector": MODEL})
+    deployments, pods = api.items(f"/apis/apps/v1/deployments?{of_models}"), api.items(f"/api/v1/pods?{of_models}")
+    return triage.placed(deployments, pods, api.items("/api/v1/nodes"), at=at)
+
+
+def _held(here: ServicePlace) -> bool:
+    running = fold(here.ledger().look()).running
+    return running is not None and running.frozen is not None
+
+
 Series = Mapping[str, Mapping[str, Sequence[TimedValue]]]
 
 
@@ -98,9 +141,7 @@ def _measured(here: ServicePlace, at: float, since: float, step: float, hosts: d
                 if HOST in each.labels:
                     hosts[label] = each.labels[HOST]
 
-        def ask(text: str) -> list[tuple[Mapping[str, str], float]]:
-            return [(each.labels, each.samples[-1][1]) for each in client.samples(text, at)]
-
+        ask = partial(_latest, client, at)
         if "requests" not in found and _gateway_is_read(ask(f'up{{job="{GATEWAY_JOB}"}}')):
             found["requests"] = {"": tuple((moment, 0.0) for moment in (at - since, at))}
         return found, {each.objective: each.burn for each in promises_asked(ask) if each.chain == here.chain}

@@ -14,6 +14,10 @@ class Fault:
     truth: str
     shown_by: tuple[str, ...]
     """Commands that show the cause."""
+    cause: str
+    """What `headway diagnose` is to call it; empty where it can only say that it sees nothing."""
+    service: str = "quality/classifier"
+    """Of which it is asked."""
 
 
 _STATUS = "headway status quality/classifier -e sandbox"
@@ -29,6 +33,7 @@ FAULTS = {
             alert="SloBurnRate",
             truth="The version that serves failed one batch in five. No release was under way, so nothing could be rolled back to.",
             shown_by=(_STATUS, _LOGS),
+            cause="model-fails",
         ),
         Fault(
             name="slow",
@@ -37,6 +42,7 @@ FAULTS = {
             truth="The version that serves took six times as long for each batch as it had; nothing failed. The objective of latency burnt,"
             " that of availability did not.",
             shown_by=(_STATUS,),
+            cause="model-slower",
         ),
         Fault(
             name="store",
@@ -45,6 +51,7 @@ FAULTS = {
             truth="A second replica was asked for while the artifact store was away, so its init container could fetch nothing. The replica"
             " that ran went on serving.",
             shown_by=(_STATUS, "headway logs quality/classifier -e sandbox --container fetch"),
+            cause="artifacts-missing",
         ),
         Fault(
             name="quota",
@@ -52,6 +59,7 @@ FAULTS = {
             alert="ReplicasMissing",
             truth="Somebody had lowered the tenant's quota of pods to what ran, and the second replica that was asked for was refused.",
             shown_by=(_STATUS,),
+            cause="quota-lowered",
         ),
         Fault(
             name="unschedulable",
@@ -59,6 +67,7 @@ FAULTS = {
             alert="PodsUnschedulable",
             truth="Somebody had cordoned every node of the pool, and a second replica that was asked for found none.",
             shown_by=(_STATUS, "headway nodes"),
+            cause="cordoned-by-hand",
         ),
         Fault(
             name="gpus",
@@ -67,6 +76,8 @@ FAULTS = {
             truth="Somebody's load test, in the namespace default and under no contract, held every GPU of the pool that was free, with the"
             " platform's priority. A second replica of search that was asked for found none.",
             shown_by=("headway status search/encoder -e sandbox", "kubectl -n default get pods -o wide"),
+            cause="gpus-taken",
+            service="search/encoder",
         ),
         Fault(
             name="image",
@@ -75,6 +86,7 @@ FAULTS = {
             truth="Somebody had written another image into the Deployment by hand, by a digest that no registry has. The new replica waited"
             " for it; the one that ran went on serving.",
             shown_by=(_STATUS, "kubectl -n quality get events"),
+            cause="written-by-hand",
         ),
         Fault(
             name="stuck",
@@ -82,6 +94,7 @@ FAULTS = {
             alert="ReleaseStuck",
             truth="Somebody had released a new version, held it at its first share of users' requests, and left. Nobody was there to resume it.",
             shown_by=(_STATUS, "headway release status quality/classifier -e sandbox"),
+            cause="release-held",
         ),
         Fault(
             name="quarantine",
@@ -89,6 +102,7 @@ FAULTS = {
             alert="NodeInQuarantine",
             truth="The node of the model reported Xid 79. The loop of node health set it apart, and the model moved to another node.",
             shown_by=("headway nodes", _STATUS),
+            cause="node-in-quarantine",
         ),
         Fault(
             name="rate-limit",
@@ -96,6 +110,8 @@ FAULTS = {
             alert="TenantRateLimited",
             truth="Users of search asked 80 times a second; its contract says 40. The gateway refused the rest, and quality did not notice.",
             shown_by=("headway status search/encoder -e sandbox",),
+            cause="more-requests",
+            service="search/encoder",
         ),
         Fault(
             name="token",
@@ -103,6 +119,7 @@ FAULTS = {
             alert="CallersRefused",
             truth="Every token had expired. The gateway answered 401, which no objective counts, and callers read `Jwt is expired`.",
             shown_by=(),
+            cause="invalid-tokens",
         ),
         Fault(
             name="leak",
@@ -110,6 +127,7 @@ FAULTS = {
             alert="ModelServerOutOfMemory",
             truth="Each request kept four megabytes, and the kernel killed the server at its memory limit.",
             shown_by=(_STATUS, _LOGS),
+            cause="out-of-memory",
         ),
         Fault(
             name="crash",
@@ -117,6 +135,7 @@ FAULTS = {
             alert="ModelServerRestarts",
             truth="Somebody killed Triton three times; Kubernetes restarted it each time, and waited longer before each.",
             shown_by=(_STATUS, _LOGS),
+            cause="server-killed",
         ),
         Fault(
             name="hang",
@@ -124,6 +143,7 @@ FAULTS = {
             alert="RequestsUnanswered",
             truth="The model's process lived and answered nothing, so the liveness probe had the server restarted again and again.",
             shown_by=(_STATUS, _LOGS),
+            cause="server-hangs",
         ),
         Fault(
             name="prometheus",
@@ -132,6 +152,7 @@ FAULTS = {
             truth="Prometheus was killed. Nothing that it watches can tell anybody; the Watchdog's silence tells whoever waits for it outside,"
             " and a release would hold. Users noticed nothing.",
             shown_by=("headway status -e sandbox", "headway sandbox status"),
+            cause="",
         ),
     )
 }

@@ -1,5 +1,6 @@
-"""`headway rehearse`, each fault on a demonstration that runs: told by its alert, and taken out again."""
+"""`headway rehearse`, each fault on a demonstration that runs: told by its alert, diagnosed, and taken out again."""
 
+import json
 import os
 import signal
 import subprocess
@@ -7,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,9 +50,10 @@ def test_a_rehearsed_fault_is_told_by_its_alert_and_taken_out_again(state: Path,
     minutes = UNTOLD_MINUTES if fault.alert is None else MINUTES.get(fault.name, 3)
     command = [HEADWAY, "rehearse", fault.name, "-e", "sandbox", "--minutes", str(minutes)]
     environment = {**os.environ, HOME_VARIABLE: str(state), "PYTHONUNBUFFERED": "1"}
-    told, later = _until_told([*command, "--project", str(PROJECT)], environment, f" {fault.alert}: ")
+    told, later, found = _until_told([*command, "--project", str(PROJECT)], environment, fault)
     assert told is (fault.alert is not None), later
     assert "It is out again." in later and not (state / "rehearsal.json").exists()
+    assert fault.cause in {each["cause"] or "" for each in found}, found
 
 
 def _serves(state: Path) -> bool:
@@ -69,17 +72,30 @@ def _holds(state: Path, fault: Fault) -> bool:
     return found is None or fault.alert in {each.name for each in found}
 
 
-def _until_told(command: list[str], environment: dict[str, str], news: str) -> tuple[bool, str]:
-    """Whether the news came, upon which the command is ended as whoever is on call ends it; and all that it said."""
+def _diagnosed(environment: dict[str, str], fault: Fault) -> list[dict[str, Any]]:
+    """What is said of the service while the fault is in it."""
+    words = ["diagnose", fault.service, "-e", "sandbox", "--project", str(PROJECT), "-o", "json", "--since", "30m"]
+    said = subprocess.run([HEADWAY, *words], env=environment, capture_output=True, text=True, check=False)
+    assert said.stdout, said.stderr
+    return json.loads(said.stdout)["diagnoses"]
+
+
+def _until_told(command: list[str], environment: dict[str, str], fault: Fault) -> tuple[bool, str, list[dict[str, Any]]]:
+    """Whether the alert came, all that the command said, and the diagnosis: made when the alert comes, or in the middle of a fault that
+    nobody is told of. Then the command is ended as whoever is on call ends it."""
+    found = list[dict[str, Any]]()
     with subprocess.Popen(
         command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     ) as child:
         assert child.stdout is not None
         said, told = list[str](), False
+        if fault.alert is None:
+            time.sleep(UNTOLD_MINUTES * 30.0)
+            found = _diagnosed(environment, fault)
         for line in child.stdout:
             said.append(line)
-            if news in line and not told:
-                told = True
+            if f" {fault.alert}: " in line and not told:
+                told, found = True, _diagnosed(environment, fault)
                 threading.Timer(1.0, child.send_signal, (signal.SIGINT,)).start()
     assert child.returncode == Exit.OK, "".join(said)
-    return told, "".join(said)
+    return told, "".join(said), found

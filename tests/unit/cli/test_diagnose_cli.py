@@ -30,12 +30,23 @@ class Played(World):
     observed: Observed | None
     series: dict[str, float] = {}  # noqa: RUF012
     questions: list[str]
+    gateway_is_read = False
+    failing = False
 
     def do_POST(self) -> None:
         query = parse_qs(f"{urlsplit(self.path).query}&{self.body().decode()}")["query"][0]
         self.questions.append(query)
         if self.observed is None:
             self.reply(503, {"status": "error", "error": "it starts"})
+            return
+        if query.startswith("up{"):
+            read = [{"metric": {"pod": "gateway"}, "value": [1.0, "1"]}] if self.gateway_is_read else []
+            self.reply(200, {"status": "success", "data": {"resultType": "vector", "result": read}})
+            return
+        if query.startswith("sum by (destination_service_namespace") and "5.." in query:
+            hurt = {"destination_service_namespace": "vision", "destination_service_name": "defects-r0123456789"}
+            failing = [{"metric": hurt, "value": [1.0, "0.2"]}] if self.failing else []
+            self.reply(200, {"status": "success", "data": {"resultType": "vector", "result": failing}})
             return
         asked = re.findall('"headway_measure", "([a-z_]+)"', query)
         result: list[dict[str, Any]] = [
@@ -183,6 +194,29 @@ def test_a_wrong_word_is_refused_before_anything_is_read(world: type[Played], co
     refusal = command(*words, "-e", "sandbox").exception
     assert isinstance(refusal, UserError) and refusal.exit is Exit.USAGE
     assert world.questions == []
+
+
+def test_where_nothing_hurts_no_service_is_looked_at_whole(world: type[Played], command: Command) -> None:
+    world.gateway_is_read = True
+    answer = command("-e", "sandbox", "--at", WHEN, "--since", SINCE)
+    assert answer.output.strip() == "Nothing is wrong with the 3 services of sandbox, as far as can be seen."
+    assert not [each for each in world.questions if "headway_measure" in each]
+
+
+def test_of_many_services_only_those_that_hurt_are_looked_at_whole(world: type[Played], command: Command) -> None:
+    world.gateway_is_read = world.failing = True
+    world.observed = played({"errors": 0.2, "failures": 0.2})
+    answer = command("-e", "sandbox", "--at", WHEN, "--since", SINCE)
+    assert "vision/defects: requests fail" in answer.output
+    assert {"vision"} == {part for each in world.questions for part in re.findall('exported_namespace="([a-z]+)"', each)}
+
+
+def test_where_a_pod_ended_its_service_is_looked_at_whole(world: type[Played], command: Command) -> None:
+    world.gateway_is_read = True
+    last = {"terminated": {"reason": "OOMKilled", "finishedAt": "2023-11-14T22:00:00Z"}}
+    world.objects["pods"][0]["status"]["containerStatuses"] = [{"name": "server", "restartCount": 1, "lastState": last, "state": {}}]
+    answer = command("-e", "sandbox", "--at", WHEN, "--since", SINCE)
+    assert "Cause: the kernel ends the server because it uses more memory than its limit" in " ".join(answer.output.split())
 
 
 def test_one_question_asks_for_every_measure_of_a_sight(world: type[Played], command: Command) -> None:

@@ -1,0 +1,56 @@
+"""Which of an environment's services are worth a whole look: a few questions about all of them at once. Pure but for the asking.
+
+It may name one too many, never one too few by more than its thresholds, which are those of the symptoms. What cannot be asked for all at
+once leaves every service in.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from headway.diagnosis.states import states
+from headway.service_status.promises import ALLOWED
+from headway.wire import MODEL, TENANT
+
+Ask = Callable[[str], Sequence[tuple[Mapping[str, str], float]]]
+Body = Mapping[str, Any]
+
+_BY = "sum by (destination_service_namespace, destination_service_name)"
+_ALL = 'reporter="source",destination_service_name=~".+-r[0-9a-f]{10}(-baseline)?"'
+_TIME = "istio_request_duration_milliseconds"
+
+
+def questions(window: str, before: str) -> tuple[str, ...]:
+    """PromQL that answers a series for each service that fails or refuses requests, is slower than `before` ago, or burns a promise."""
+    bad = f'{_BY} (rate(istio_requests_total{{{_ALL},response_code=~"5..|401|403|429"}}[{window}]))'
+    mean = f"{_BY} (rate({_TIME}_sum{{{_ALL}}}[{window}])) / {_BY} (rate({_TIME}_count{{{_ALL}}}[{window}]))"
+    earlier = mean.replace(f"[{window}]", f"[{window}] offset {before}")
+    return (
+        f"{bad} / {_BY} (rate(istio_requests_total{{{_ALL}}}[{window}])) > 0.004",
+        f"({mean}) > 1.2 * ({earlier})",
+        f"({mean}) unless ({earlier})",
+        f"headway:slo_bad:share5m > on (tenant, model, objective) {ALLOWED}",
+    )
+
+
+def measured(ask: Ask, window: str, before: str) -> set[str]:
+    """Services that a question names, as `tenant/model`."""
+    found = set[str]()
+    for question in questions(window, before):
+        for labels, _ in ask(question):
+            if "tenant" in labels:
+                found.add(f"{labels['tenant']}/{labels.get('model')}")
+            else:
+                model = labels.get("destination_service_name", "").removesuffix("-baseline").rpartition("-")[0]
+                found.add(f"{labels.get('destination_service_namespace')}/{model}")
+    return found
+
+
+def placed(deployments: Iterable[Body], pods: Iterable[Body], nodes: Sequence[Body], *, at: float) -> set[str]:
+    """Services of which an object of the cluster says something."""
+    by_service: dict[str, tuple[list[Body], list[Body]]] = {}
+    for number, objects in enumerate((deployments, pods)):
+        for each in objects:
+            labels = each["metadata"].get("labels", {})
+            if labels.get(TENANT) and labels.get(MODEL):
+                by_service.setdefault(f"{labels[TENANT]}/{labels[MODEL]}", ([], []))[number].append(each)
+    return {chain for chain, (mine, theirs) in by_service.items() if states(mine, theirs, nodes, theirs, (), at=at)}
