@@ -1,8 +1,8 @@
 """The folder that holds files by tenant and digest, within its room. Owns what is on the disk, and what must go when
 there is no room.
 
-A file has its name once its digest is proven and not before. What no release names any more is kept until its room is
-needed; the longest unused goes first. A file may be deleted while it is read; whoever has opened it reads it to its
+A file has its name once its digest is proven and not before. What no release names any more, or has no right to room
+beside others', is kept until its room is needed; the longest unused goes first. A file may be deleted while it is read; whoever has opened it reads it to its
 end.
 """
 
@@ -47,6 +47,8 @@ class ArtifactStore:
         self._lock = threading.Lock()
         self._kept: dict[tuple[str, str], _Kept] = {}
         self._wanted: frozenset[tuple[str, str]] = frozenset()
+        self._placed: frozenset[tuple[str, str]] = frozenset()
+        """Of what is wanted, what has a right to the room."""
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(folder.glob("*/*")):
             if path.name.endswith(_PARTIAL) or not _DIGEST.fullmatch(path.name):
@@ -60,10 +62,14 @@ class ArtifactStore:
             return sum(each.size for each in self._kept.values())
 
     def want(self, files: Iterable[CachedFile]) -> tuple[CachedFile, ...]:
-        """Say what releases name now; answers what is missing, in order."""
-        found = tuple(files)
+        """Say what releases name now, what has the first right to room first; answers what is missing, in order."""
+        found, placed, left = tuple(files), list[tuple[str, str]](), self._room
+        for file in found:
+            if file.size <= left:
+                placed.append((file.tenant, file.sha256))
+                left -= file.size
         with self._lock:
-            self._wanted = frozenset((file.tenant, file.sha256) for file in found)
+            self._wanted, self._placed = frozenset((file.tenant, file.sha256) for file in found), frozenset(placed)
             return tuple(file for file in found if (file.tenant, file.sha256) not in self._kept)
 
     def bring(self, file: CachedFile, bring: Bring) -> None:
@@ -101,9 +107,11 @@ class ArtifactStore:
 
     def _make_room(self, file: CachedFile) -> None:
         with self._lock:
-            taken = sum(each.size for each in self._kept.values())
-            unnamed = sorted((each.used, key) for key, each in self._kept.items() if key not in self._wanted)
-            for _, key in unnamed:
+            key, taken = (file.tenant, file.sha256), sum(each.size for each in self._kept.values())
+            if key in self._wanted - self._placed:
+                raise NoRoomError(f"{file.tenant}: what has a right to room leaves no {file.size} bytes of {self._room}")
+            others = sorted((each.used, key) for key, each in self._kept.items() if key not in self._placed)
+            for _, key in others:
                 if taken + file.size <= self._room:
                     break
                 self._path(*key).unlink(missing_ok=True)

@@ -9,6 +9,7 @@ another has it.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Any
 
 from headway.bounded_json import bounded_json
@@ -64,10 +65,10 @@ def _own(file: CachedFile) -> bool:
 
 
 def ordered(configurations: Iterable[Mapping[str, Any]]) -> tuple[CachedFile, ...]:
-    """All files, once each, in the order in which they are fetched: the newest release of every tenant, then the second
-    newest, and so on.
+    """All files, once each, in the order in which they have a right to a node's room: next is always the tenant that has the fewest bytes with
+    its next file, and of each tenant the newest release comes first.
 
-    So no tenant takes a node's room before each other one has its turn.
+    So no tenant, whatever it names, takes room before others have as much.
     """
     releases: dict[str, list[tuple[str, str, tuple[CachedFile, ...]]]] = {}
     for each in configurations:
@@ -75,12 +76,12 @@ def ordered(configurations: Iterable[Mapping[str, Any]]) -> tuple[CachedFile, ..
             metadata = each["metadata"]
             made = (str(metadata.get("creationTimestamp") or ""), str(metadata["name"]), found)
             releases.setdefault(found[0].tenant, []).append(made)
-    turns: dict[str, list[tuple[CachedFile, ...]]] = {
-        tenant: [each[2] for each in sorted(made, reverse=True)] for tenant, made in sorted(releases.items())
-    }
-    order: dict[tuple[str, str], CachedFile] = {}
-    for turn in range(max(map(len, turns.values()), default=0)):
-        for made in turns.values():
-            for file in made[turn] if turn < len(made) else ():
-                order.setdefault((file.tenant, file.sha256), file)
-    return tuple(order.values())
+    order: list[tuple[int, str, int, CachedFile]] = []
+    for tenant, made in releases.items():
+        own: dict[str, CachedFile] = {}
+        for _, _, found in sorted(made, reverse=True):
+            for file in found:
+                own.setdefault(file.sha256, file)
+        taken = accumulate(file.size for file in own.values())
+        order += [(so_far, tenant, place, file) for place, (so_far, file) in enumerate(zip(taken, own.values(), strict=True))]
+    return tuple(file for *_, file in sorted(order))

@@ -95,9 +95,10 @@ def written(line: "LogLine", output: Output) -> str:
     if output is Output.JSON:
         time = line.time.isoformat() if line.time else None
         return json.dumps({"time": time, "pod": line.pod, "container": line.container, "line": line.text})
-    text = "".join(c if c.isprintable() else " " for c in line.text)
+    # Who sends lines to the collector itself names its container as it likes.
+    text = "".join(c if c.isprintable() else " " for c in f"{line.pod} {line.container} | {line.text}")
     time = f"{line.time:%H:%M:%S}Z " if line.time else ""
-    return f"{time}{line.pod} {line.container} | {text}"
+    return f"{time}{text}"
 
 
 def _query(

@@ -239,6 +239,8 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "a field of another type", "except (KeyError, TypeError, ValueError):", "except (KeyError, ValueError):", raises="TypeError"
         ),
         opened("a text that is no JSON", "except (KeyError, TypeError, ValueError):", "except (KeyError, TypeError):", raises="ValueError"),
+        opened("who names most comes first", "sorted(order))", "order)"),
+        opened("who came first keeps it", "if key not in self._placed)", "if key not in self._wanted)", "headway/artifact_cache/store.py"),
     ),
     "Read another tenant's weights from the node's cache": (
         opened(
@@ -466,6 +468,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     ),
     "Give orders to terminals and browsers": (
         opened("the beginning of a release's name is enough", "_NAME.fullmatch(value)", "_NAME.match(value)"),
+        opened("containers name themselves", 'in f"{line.pod} {line.container} | {line.text}")', "in line.text)", "headway/cli/logs.py"),
         opened(
             "words of events are passed on",
             '"".join(c if c.isprintable() else " " for c in text)',

@@ -81,6 +81,12 @@ def test_every_tenants_newest_release_comes_before_anybodys_second() -> None:
     assert [file.key for file in ordered([*many, one])] == ["assist/a3", "vision/v1", "assist/a2", "assist/a1"]
 
 
+def test_a_tenant_that_names_much_takes_no_room_before_others_have_as_much() -> None:
+    greedy = configuration("assist", "s3://b/assist/", {f"a{n}": 10 for n in range(9)}, created="2030")
+    two = [configuration("vision", "s3://b/vision/", {f"v{n}": 12}, created=f"202{n}", name=f"r{n}") for n in (1, 2)]
+    assert [file.key[-2:] for file in ordered([greedy, *two])][:5] == ["a0", "v2", "a1", "v1", "a2"]
+
+
 def file(data: bytes, tenant: str = "vision", size: int | None = None) -> CachedFile:
     digest = hashlib.sha256(data).hexdigest()
     return CachedFile(tenant=tenant, sha256=digest, bucket="b", key=f"{tenant}/x", size=len(data) if size is None else size)
@@ -171,6 +177,18 @@ def test_what_releases_name_is_never_given_up_for_more(tmp_path: Path) -> None:
     with pytest.raises(NoRoomError):
         found.bring(second, writes(b"b" * 10))
     assert read(found, first)
+
+
+def test_who_came_first_gives_room_up_to_whom_it_belongs(tmp_path: Path) -> None:
+    found, first, second = store(tmp_path, 15), file(b"a" * 10), file(b"b" * 10)
+    found.want([first])
+    found.bring(first, writes(b"a" * 10))
+    assert found.want([second, first]) == (second,)
+    found.bring(second, writes(b"b" * 10))
+    assert found.want([second, first]) == (first,)
+    with pytest.raises(NoRoomError):
+        found.bring(first, writes(b"a" * 10))
+    assert read(found, second)
 
 
 def test_a_store_that_is_started_anew_keeps_proven_files_and_clears_the_rest(tmp_path: Path) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from headway.cli.logs import moment
+from headway.cli.logs import moment, written
 from headway.cli.main import app
-from headway.environment.container_logs import LogQuery
+from headway.cli.output import Output
+from headway.environment.container_logs import LogLine, LogQuery
 from headway.environment.port import OutOfReachError
 from headway.problem import Exit, UserError
 from sandbox.environment import Sandbox
@@ -79,6 +80,11 @@ def test_programs_get_a_line_as_data(folder: Path) -> None:
 def test_what_a_program_prints_cannot_command_the_terminal(folder: Path) -> None:
     (folder / PODS[3] / "server.log").write_text("\x1b[2Jgone\x07\n")
     assert run("assist", "-c", "server").output == "chat-r0123456789-1-d server |  [2Jgone \n"
+
+
+def test_no_name_that_a_sender_gives_itself_is_an_order_to_a_terminal() -> None:
+    line = LogLine(time=None, pod="a\x1b[2J", container="b\u202e", text="c")
+    assert written(line, Output.TEXT) == "a [2J b  | c"
 
 
 def test_who_follows_gets_whole_lines_as_they_come(folder: Path) -> None:
