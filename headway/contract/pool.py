@@ -35,6 +35,9 @@ from headway.contract.pool_parts import (
 from headway.contract.units import Bytes, Throughput
 from headway.problem import Problem, problem
 
+MOST_LABELS = 20
+"""Each is a tag of the Auto Scaling group, which takes 50 (Auto Scaling user guide, "Tag Auto Scaling groups and instances"), with EKS's own."""
+
 RESERVED_DOMAINS = (".kubernetes.io", ".k8s.io", ".eks.amazonaws.com")
 """Nobody else may label nodes below these, which a dot before the whole name finds too."""
 
@@ -72,9 +75,8 @@ class Pool(Part):
     """Automatic repair."""
     update: Update = Update()
     """How nodes are replaced."""
-    labels: dict[
-        NodeKey,
-        Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")],
+    labels: Annotated[
+        dict[NodeKey, Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]], Field(max_length=MOST_LABELS)
     ] = {}  # noqa: RUF012
     """Extra node labels."""
     taints: Annotated[tuple[Taint, ...], Field(max_length=10)] = ()

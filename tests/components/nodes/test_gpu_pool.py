@@ -21,7 +21,7 @@ from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from components.nodes.launch import NodeOptions, root_volume, user_data
 from components.nodes.scaling import LiveGroup, anew
 from components.nodes.sharing import mig_configs, plugin_configs
-from headway.contract.pool import Pool
+from headway.contract.pool import MOST_LABELS, Pool
 from headway.contract.pool_parts import Disk
 from tests.components.program import cloud_outputs
 from tests.components.recording import Recording, record
@@ -117,6 +117,16 @@ def test_a_group_that_is_made_anew_gets_the_nodes_of_the_former_one(bought: str,
     found = registered(pool(size={"min": 0, "max": 8}), {"h100-c": live}).one("aws:eks/nodeGroup:NodeGroup")
     assert found.inputs["scalingConfig"]["desiredSize"] == (5 if anew else 0), "the former nodes go within five minutes"
     assert bool(found.ignore_changes) is not anew, "and what the former template bought"
+
+
+def test_a_group_has_room_for_the_tags_that_describe_its_nodes() -> None:
+    labels, taints = {f"acme.com/l{n}": "x" for n in range(MOST_LABELS)}, [{"key": f"acme.com/t{n}"} for n in range(10)]
+    largest = pool(labels=labels, taints=taints, sharing={"mode": "mig", "layout": {"1g.10gb": 1, "2g.20gb": 1, "3g.40gb": 1}})
+    eks = 5  # its cluster and group, twice what the autoscaler goes by, and the cluster's owner
+    more_profiles = 3
+    assert len(scale_from_zero(largest)) + eks + more_profiles <= 50, "AWS refuses the tag, after the group is made"
+    with pytest.raises(ValidationError):
+        pool(labels={**labels, "acme.com/more": "x"})
 
 
 @pytest.mark.parametrize(("zones", "again"), [("c", False), ("bc", True), ("", False)], ids=["as they are", "others", "not said"])
