@@ -30,6 +30,7 @@ from headway.contract.crosscheck.tenant import keys_in_reach
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.tenants import stack_file, tenants_of
+from headway.contract.released import with_released
 from headway.ledger import location
 from headway.ledger.store import LedgerStore
 from headway.ledger.witness import LedgerWitness
@@ -75,7 +76,12 @@ def build(settings: TenantSettings, folder: Path = FOLDER, ledger: LedgerStore |
         models=contracts.models,
         pools=settings.pools,
         surroundings=_surroundings(settings),
-        live=[release.model for serving in lives.values() for release in serving.releases.values()],
+        live=[
+            with_released(model, release.model)
+            for model in contracts.models
+            if (serving := lives.get(model.name))
+            for release in serving.releases.values()
+        ],
     )
     tenant = TenantNamespace(
         contracts.tenant.name,

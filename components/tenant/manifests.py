@@ -33,7 +33,7 @@ class TenantPlan:
     pools: Sequence[Pool]
     surroundings: Surroundings
     live: Sequence[Model] = ()
-    """Releases that serve, as they were registered: of another engine, class or accelerator perhaps than their contract names by now."""
+    """Releases that serve: of another engine, class or accelerator perhaps than their contract names by now; in all else as it is."""
 
     @property
     def running(self) -> Sequence[Model]:

@@ -24,7 +24,7 @@ from headway.ledger.witness import LedgerWitness
 from headway.ledger.witness_place import FolderWitness
 from stacks import tenant
 from stacks.settings_error import SettingsError
-from tests.components.contracts import CONTAINER, DEFECTS, PLAIN, TENANTS, changed, document
+from tests.components.contracts import CONTAINER, DEFECTS, MODELS, PLAIN, TENANTS, changed, document
 from tests.components.recording import Recording, Registration, record
 from tests.components.stacks.test_tenant import ABOVE, settings_of, write
 
@@ -126,6 +126,14 @@ def test_what_serves_keeps_what_it_stands_on_until_its_successor_does(tmp_path: 
     assert {"headway-vision-throughput-a100-80gb", "headway-vision-latency-l4", "gpus-a100-80gb", "gpus-l4"} <= names
     (policy,) = (r.inputs["policy"] for r in found.registrations if r.name == "vision-models-artifacts")
     assert "arn:aws:s3:::elsewhere/vision/*" in policy
+
+
+def test_what_a_contract_no_longer_has_is_not_kept_for_the_release_that_had_it(tmp_path: Path) -> None:
+    """Its successor's runner may take no priority class away."""
+    store, folder = FolderStore(tmp_path / "ledger"), edited(tmp_path)
+    adopted(store, changed(DEFECTS, batch=MODELS["defects-night"].batch.model_dump(mode="json")))  # type: ignore[union-attr]
+    names = [r.inputs["metadata"]["name"] for r in plan(folder, store).registrations if r.type.endswith(":PriorityClass")]
+    assert names == ["headway-vision-latency-l4"]
 
 
 def test_a_ledger_restored_elsewhere_plans_what_serves(tmp_path: Path) -> None:
