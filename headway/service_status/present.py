@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
+from headway.signals.definition import RELEASES
+
 _MESH = {"headway:request_rate": "rate", "headway:error_ratio": "errors", "headway:latency:p99": "p99"}
 _SERVER = {"headway:queue_time": "queue", "headway:compute_time": "compute"}
 _ONCE_EACH = 'source="mesh"', 'source!="mesh"'
@@ -59,7 +61,7 @@ def asked(ask: Callable[[str], Sequence[tuple[Mapping[str, str], float]]], tenan
 def _refused(ask: Callable[[str], Sequence[tuple[Mapping[str, str], float]]], tenant: str, model: str) -> Mapping[str, Mapping[str, float]]:
     """By release and code; nothing where nothing was refused in the last minute."""
     service = "destination_service_name"
-    picks = f'reporter="source",destination_service_namespace="{tenant}",{service}=~"{model}-.+",response_code=~"{_REFUSED}"'
+    picks = f'reporter="source",destination_service_namespace="{tenant}",{service}=~"{model}-{RELEASES}",response_code=~"{_REFUSED}"'
     found: dict[str, dict[str, float]] = {}
     for labels, value in ask(f"sum by ({service}, response_code) (rate(istio_requests_total{{{picks}}}[1m])) > 0"):
         found.setdefault(labels[service].removeprefix(f"{model}-"), {})[labels["response_code"]] = value

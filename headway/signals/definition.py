@@ -28,6 +28,10 @@ envoyproxy/envoy, `populatePeerInfo`, goes by the chosen route), so whoever has 
 among refusals. By gRPC a refusal is HTTP's 200 with PERMISSION_DENIED or UNAUTHENTICATED."""
 
 
+RELEASES = "r[0-9a-f]{10}(?:-baseline)?"
+"""How the mesh names an arm's Service: the model's name, a hyphen, and this. A model's name may begin as another one's."""
+
+
 @unique
 class Source(StrEnum):
     """Who measures. Not where it is stored: all of it is in Prometheus."""
@@ -89,7 +93,7 @@ class Scope:
             service = (
                 f'destination_service_name="{self.model}-{self.release}"'
                 if self.release
-                else f'destination_service_name=~"{self.model}-.+"'
+                else f'destination_service_name=~"{self.model}-{RELEASES}"'
             )
             return f'destination_service_namespace="{self.tenant}",{service},reporter="source",{_ADMITTED}'
         release = f',platform_io_release="{self.release}"' if self.release else ""
@@ -178,8 +182,7 @@ class Signal:
 
 
 _AGGREGATED = re.compile(r"\b(avg|max|sum)(?: by \((le)\))? ?\(")
-_SERVICE = "(.+)-(r[0-9a-f]{10}(?:-baseline)?)"
-"""How the mesh names an arm's Service: the model's name and the release's, which tells the baseline arm apart."""
+_SERVICE = f"(.+)-({RELEASES})"
 _GROUPS = {
     False: (
         ("platform_io_tenant", "platform_io_model", "platform_io_release"),

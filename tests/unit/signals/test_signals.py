@@ -42,6 +42,14 @@ def test_a_release_narrows_every_selector(name: str, source: Source) -> None:
     assert all("r1" in matchers for matchers in re.findall(r"\{([^{}]*)\}", query(name, source)))
 
 
+def test_a_service_does_not_answer_for_another_whose_name_begins_as_its_own() -> None:
+    (_, by), *_ = re.findall(
+        r'(destination_service_name)=~"([^"]*)"', query("error_ratio", Source.MESH, Scope(tenant="vision", model="defects"))
+    )
+    assert re.fullmatch(by, "defects-r0123456789") and re.fullmatch(by, "defects-r0123456789-baseline")
+    assert not re.fullmatch(by, "defects-slice-r0123456789")
+
+
 def test_every_name_of_the_contract_is_a_signal() -> None:
     assert {found.value for found in ScalingSignal} <= set(SIGNALS)
     assert {found.value for found in SloSignal} <= set(SIGNALS)
