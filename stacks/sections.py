@@ -33,6 +33,11 @@ PRIVATE = (IPv4Network("10.0.0.0/8"), IPv4Network("172.16.0.0/12"), IPv4Network(
 WIDEST_PUBLIC_PREFIX = 16
 """No office or runner network is wider; what is wider is the internet by another name."""
 
+MOST_LET_IN = 25
+"""Ranges, and as many groups: each is a rule of the cluster's security group, which takes 60 inward ones, EKS's own and the Load Balancer
+Controller's among them (VPC user guide, "Amazon VPC quotas").
+"""
+
 SYSTEM_GROUPS = ("system:", "eks:", "aws:", "amazon:", "iam:")
 """Beginnings of names that Kubernetes and EKS keep for themselves."""
 
@@ -166,9 +171,9 @@ class ControlPlaneSettings(Part):
     """Ranges that may reach the API server over the internet; empty keeps it inside the VPC. EKS takes no more than 40 (its user guide,
     "View and manage Amazon EKS and Fargate service quotas").
     """
-    private_cidrs: tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone)], ...] = ()
+    private_cidrs: Annotated[tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone)], ...], Field(max_length=MOST_LET_IN)] = ()
     """Ranges of runners and offices, in the VPC or connected to it, that may reach its private address."""
-    private_security_groups: tuple[SecurityGroup, ...] = ()
+    private_security_groups: Annotated[tuple[SecurityGroup, ...], Field(max_length=MOST_LET_IN)] = ()
     """Security groups of runners in the VPC, or in a peered one, that may reach its private address."""
     groups: dict[GroupName, tuple[Arn, ...]] = {}  # noqa: RUF012
     """Who is in which Kubernetes group, by IAM roles and users: the groups that tenants' contracts name under `people`."""

@@ -133,6 +133,7 @@ def test_bad_settings_end_the_program_without_a_traceback() -> None:
         ),
         (within("control_plane", private_cidrs=[]), "headway:control_plane.private_cidrs", "nobody but the cluster's own nodes"),
         (within("control_plane", private_cidrs=["10.0.0.0/8"]), "headway:control_plane.private_cidrs[0]", "opens the API server"),
+        (within("control_plane", private_cidrs=[f"10.{n}.0.0/24" for n in range(26)]), "headway:control_plane.private_cidrs", "at most 25"),
         (
             within("control_plane", groups={"system:masters": ["arn:aws:iam::000000000000:role/me"]}),
             "headway:control_plane.groups.system:masters",
