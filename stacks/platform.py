@@ -40,6 +40,7 @@ from components.platform import (
     artifact_cache,
     capacity,
     credentials,
+    endpoint_picker,
     evaluation,
     gateway_certificate,
     gateway_service,
@@ -64,6 +65,7 @@ from headway.problem import Problem, problem
 from headway.wire import (
     ACTIVATOR_NAMESPACE,
     ARTIFACT_CACHE_NAMESPACE,
+    ENDPOINT_PICKER_NAMESPACE,
     EVALUATION_NAMESPACE,
     GATEWAY_NAMESPACE,
     KUBECONFIG_OUTPUT,
@@ -244,6 +246,8 @@ class _PlatformLayer:
             self._objects("release-guard", release_guard.manifests(image), after=[base, self._namespace(namespaces.RELEASE_GUARD)])
             meshed = [control, self._monitoring, self._namespace(ACTIVATOR_NAMESPACE)]
             self._objects("activator", activator.manifests(image), after=meshed)
+            meshed = [control, self._monitoring, self._namespace(ENDPOINT_PICKER_NAMESPACE)]
+            self._objects("endpoint-picker", endpoint_picker.manifests(image), after=meshed)
         # After the control plane, which gives its pods their proxies.
         self._objects("rate-limit", limiter.manifests(self._mirror), after=[control, self._namespace(namespaces.RATE_LIMIT)])
 

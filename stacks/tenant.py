@@ -152,7 +152,6 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
         gateway_replicas=settings.gateway.replicas_min,
         batch_bucket=_batch_bucket(settings),
         artifact_cache=settings.loops.image is not None,
-        loops_image=settings.loops.image,
         credentials=settings.environment != SANDBOX,
         runbooks=settings.observability.runbooks or RUNBOOKS,
         grafana=settings.observability.grafana,

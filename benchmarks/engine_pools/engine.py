@@ -60,6 +60,9 @@ class Job:
     """Tokens of the answer."""
     shared: int = 0
     """Blocks that were found."""
+    began: float | None = None
+    own: int = 0
+    """Tokens of the prompt that were not found when it was admitted first."""
     first: float | None = None
     ended: float | None = None
     private: int = 0
@@ -76,8 +79,12 @@ class SimulatedEngine:
     now: float = 0.0
     waiting: deque[Job] = field(default_factory=deque[Job])
     running: list[Job] = field(default_factory=list[Job])
-    news: list[tuple[float, bool, Job]] = field(default_factory=list[tuple[float, bool, Job]])
-    """What happened: when, whether the request ended (else: its first token), and of which."""
+    news: list[Job] = field(default_factory=list[Job])
+    """Requests that have ended."""
+    computed: int = 0
+    took: float = 0.0
+    """As its metrics page has them, of all requests that have ended: tokens of prompts that no cache held, and seconds from the beginning of
+    each to its first token."""
     preempted: int = 0
     found: int = 0
     """Tokens of prompts that were in the cache when they were admitted first."""
@@ -126,6 +133,8 @@ class SimulatedEngine:
                 self._used[key] = self._used.get(key, 0) + 1
             job.shared, job.private, job.computed = found, needed, found * BLOCK
             self.found += job.computed if job.first is None else 0
+            if job.began is None:
+                job.began, job.own = self.now, job.prompt - job.computed
             self._private += needed
             self._make_room()
             self.running.append(self.waiting.popleft())
@@ -211,7 +220,6 @@ class SimulatedEngine:
                 answers.append(job)
                 if job.first is None:
                     job.first = self.now
-                    self.news.append((self.now, False, job))
         for job in answers:
             job.made += steps if job not in filled else 1
             job.computed = job.prompt + job.made
@@ -220,4 +228,5 @@ class SimulatedEngine:
             job.ended = self.now
             self.running.remove(job)
             self._release(job)
-            self.news.append((self.now, True, job))
+            self.computed, self.took = self.computed + job.own, self.took + (job.first or 0.0) - (job.began or 0.0)
+            self.news.append(job)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from benchmarks.engine_pools.engine import Job, Pace, SimulatedEngine
 from benchmarks.engine_pools.prompts import Prompt
 from benchmarks.engine_pools.routers import Router
+from headway.endpoint_picker.rounds import PAUSE_SECONDS
 
 
 @dataclass(frozen=True)
@@ -33,20 +34,25 @@ class Replayed:
 def replay(prompts: Sequence[Prompt], pace: Pace, engines: int, made: Callable[[int, Pace], Router]) -> Replayed:
     pool = [SimulatedEngine(pace) for _ in range(engines)]
     router = made(engines, pace)
-    news: list[tuple[float, int, bool]] = []
+    news: list[tuple[float, int]] = []
     jobs: list[tuple[Job, int]] = []
+    paged = 0.0
 
     def tell(until: float) -> None:
         for engine in pool:
             engine.advance(until)
-            for at, ended, job in engine.news:
-                heapq.heappush(news, (at, job.number, ended))
+            for job in engine.news:
+                heapq.heappush(news, (job.ended or 0.0, job.number))
             engine.news.clear()
         while news and news[0][0] <= until:
-            at, number, ended = heapq.heappop(news)
-            (router.ended if ended else router.answering)(at, number)
+            router.ended(*heapq.heappop(news))
 
     for number, prompt in enumerate(prompts):
+        while (paged := paged + PAUSE_SECONDS) <= prompt.arrived:
+            tell(paged)
+            for place, engine in enumerate(pool):
+                router.page(place, len(engine.waiting) + len(engine.running), engine.computed, engine.took)
+        paged -= PAUSE_SECONDS
         tell(prompt.arrived)
         to = router.route(prompt.arrived, number, prompt)
         job = Job(number, prompt.tokens, prompt.output, prompt.keys, prompt.arrived)

@@ -1,4 +1,4 @@
-"""Who sends which prompt where. Each knows what such a router would: what it sent, and what has begun to answer or has ended."""
+"""Who sends which prompt where. Each knows what such a router would: what it sent, what has ended, and what engines show."""
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
@@ -14,10 +14,10 @@ class Router(Protocol):
         """The engine that gets it."""
         ...
 
-    def answering(self, now: float, number: int) -> None:
-        """Its first token has come."""
-
     def ended(self, now: float, number: int) -> None: ...
+
+    def page(self, engine: int, in_progress: int, computed: int, took: float) -> None:
+        """What an engine's metrics page says."""
 
 
 class RoundRobin:
@@ -28,10 +28,10 @@ class RoundRobin:
         self._next += 1
         return (self._next - 1) % self._engines
 
-    def answering(self, now: float, number: int) -> None:
+    def ended(self, now: float, number: int) -> None:
         pass
 
-    def ended(self, now: float, number: int) -> None:
+    def page(self, engine: int, in_progress: int, computed: int, took: float) -> None:
         pass
 
 
@@ -51,7 +51,7 @@ class LeastLoaded:
         self._loads[chosen] += 1
         return chosen
 
-    def answering(self, now: float, number: int) -> None:
+    def page(self, engine: int, in_progress: int, computed: int, took: float) -> None:
         pass
 
     def ended(self, now: float, number: int) -> None:
@@ -107,16 +107,19 @@ class Headway:
     def __init__(self, engines: int, pace: Pace) -> None:
         self._pool = Tracked(BLOCK)
         self._pool.endpoints({str(each): EngineFacts(capacity=pace.capacity) for each in range(engines)})
+        self._said = [(0, 0.0)] * engines
 
     def route(self, now: float, number: int, prompt: Prompt) -> int:
-        (chosen,) = self._pool.send(now, number, prompt.tokens, prompt.keys[: prompt.tokens // BLOCK])
-        return int(chosen)
-
-    def answering(self, now: float, number: int) -> None:
-        self._pool.answering(now, number)
+        chosen = self._pool.send(now, number, "", prompt.tokens, prompt.keys[: prompt.tokens // BLOCK])
+        return int(chosen or 0)
 
     def ended(self, now: float, number: int) -> None:
         self._pool.ended(now, number)
+
+    def page(self, engine: int, in_progress: int, computed: int, took: float) -> None:
+        before = self._said[engine]
+        self._said[engine] = computed, took
+        self._pool.reported(str(engine), in_progress, computed - before[0], took - before[1])
 
 
 ROUTERS: Mapping[str, Callable[[int, Pace], Router]] = {

@@ -14,11 +14,11 @@ from components.manifests import Manifest
 from components.model_service import (
     activation,
     configuration,
-    engine_pool,
     experiment,
     objectives,
     observing,
     overload,
+    picking,
     pod,
     queues,
     routing,
@@ -33,7 +33,6 @@ from components.tenant.manifests import SERVICE_ACCOUNT
 from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.pool import Pool
-from headway.contract.routing import Routing
 from headway.ledger.traffic_split import TrafficArm, TrafficSplit
 
 
@@ -110,10 +109,6 @@ class ServicePlan:
         picks = routing.stable_service_selector(tenant, model, self.traffic)
         yield Manifest(role="service", body=workload.service(tenant, model.name, picks, primary, model.name, None))
         yield Manifest(role="route", body=routing.virtual_service(tenant, model, self.traffic, self.surroundings, self.fallback))
-        if model.routing is Routing.ENDPOINT_PICKER:
-            yield Manifest(role="picked-route", body=engine_pool.route(tenant, model, self.traffic, self.surroundings))
-            if self.surroundings.loops_image:
-                yield from engine_pool.picker(tenant, model, self.surroundings.loops_image)
         yield Manifest(role="guard", body=routing.guard(tenant, model))
         control = overload.control(tenant, model, self.surroundings)
         if control is not None and self.fallback is not None:
@@ -121,6 +116,8 @@ class ServicePlan:
         held = activation.holding(tenant, model, self.pool, self.surroundings)
         if held is not None:
             yield Manifest(role="activation", body=held)
+        if (asked := picking.asking(tenant, model, self.surroundings)) is not None:
+            yield Manifest(role="picking", body=asked)
         if self.traffic.user_split is not None:
             yield Manifest(role="experiment", body=experiment.gateway_filter(tenant, model, self.traffic.user_split, self.surroundings))
         yield Manifest(role="monitor", body=observing.monitor(tenant, model, primary))
@@ -163,9 +160,7 @@ class ServicePlan:
         )
         arm = workload.arm_name(model.name, live)
         picks = workload.arm_selector(tenant, model.name, live)
-        yield Manifest(role=f"{key}-service", body=workload.service(tenant, arm, picks, serves, model.name, live.release))
-        if model.routing is Routing.ENDPOINT_PICKER:
-            yield Manifest(role=f"{key}-pool", body=engine_pool.pool(tenant, model, live))
+        yield Manifest(role=f"{key}-service", body=workload.service(tenant, arm, picks, serves, model.name, live.release, model.routing))
         yield Manifest(role=f"{key}-balancing", body=routing.destination_rule(tenant, live, model))
         yield Manifest(role=f"{key}-limit", body=routing.replica_limit(tenant, live, release, artifact_cache=kept))
         yield Manifest(role=f"{key}-disruption", body=workload.disruption_budget(tenant, live, model))

@@ -23,7 +23,6 @@ from components.platform.boundaries import MOST_RETRIES, RETRIABLE_HEADERS
 from components.tenant.surroundings import Surroundings
 from headway.contract.batching import NoBatching
 from headway.contract.model import Model
-from headway.contract.routing import Routing
 from headway.contract.runtime import Triton, Vllm
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
 from headway.wire import (
@@ -102,7 +101,6 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
         shadow = next(arm for arm in split.ordered if arm.release == split.mirror.release and arm.role is not ArmRole.BASELINE)
         stable["mirror"] = {"host": host(tenant, arm_name(model.name, shadow))}
         stable["mirrorPercentage"] = {"value": float(split.mirror.share.whole_percent)}
-    picked = model.routing is Routing.ENDPOINT_PICKER
     return object_(
         "networking.istio.io/v1",
         "VirtualService",
@@ -110,8 +108,8 @@ def virtual_service(tenant: str, model: Model, split: TrafficSplit, surroundings
         namespace=tenant,
         labels=labels("route", tenant=tenant, model=model.name),
         spec={
-            "hosts": [host(tenant, model.name), *([] if picked else surroundings.public_hosts(tenant, model.name))],
-            "gateways": ["mesh", *([] if picked else [surroundings.gateway])],
+            "hosts": [host(tenant, model.name), *surroundings.public_hosts(tenant, model.name)],
+            "gateways": ["mesh", surroundings.gateway],
             "http": [each for route in (*routes, stable) for each in _by_protocol(route, model)],
         },
     )

@@ -14,15 +14,11 @@ from headway.contract.batching import ContinuousBatching
 from headway.contract.health import Golden
 from headway.contract.model import Model
 from headway.contract.runtime import Backend, Container, Triton, Vllm
+from headway.wire import RELAY_PORT
 
 LOOPBACK = "http://127.0.0.1"
 MODELS = "/models"
 """Where the artifact lies in every container."""
-
-RELAY_PORT = 8002
-"""Where the metrics of a server are found that has no port of its own for them: Triton's port, so that all are
-alike.
-"""
 
 HTTP, GRPC, METRICS = "http", "grpc", "http-metrics"
 """Port names: the mesh reads the protocol from the part before the hyphen."""

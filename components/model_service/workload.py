@@ -16,8 +16,9 @@ from headway.contract.arithmetic.startup import longest_start
 from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.rollout import Surge
+from headway.contract.routing import Routing
 from headway.ledger.traffic_split import ArmRole, TrafficArm
-from headway.wire import ARM, POOL, PREFIX
+from headway.wire import ARM, POOL, PREFIX, ROUTING
 
 PROGRESS_MARGIN_SECONDS = 60
 SKIP_AWAIT, AWAIT_SECONDS = "pulumi.com/skipAwait", "pulumi.com/timeoutSeconds"
@@ -99,7 +100,15 @@ def _replacement(model: Model) -> dict[str, int]:
     return {"maxSurge": 1, "maxUnavailable": 0} if model.rollout.surge is Surge.SURGE else {"maxSurge": 0, "maxUnavailable": 1}
 
 
-def service(tenant: str, name: str, picks: dict[str, str], serving: Serving, model: str, release: str | None) -> dict[str, Any]:
+def service(
+    tenant: str,
+    name: str,
+    picks: dict[str, str],
+    serving: Serving,
+    model: str,
+    release: str | None,
+    routing: Routing = Routing.LEAST_REQUESTS,
+) -> dict[str, Any]:
     """A cluster-internal name. Traffic from outside comes through the gateway only.
 
     Nobody awaits it: a single replica that is not ready would fail the update, be it a candidate's or one that KEDA has just added.
@@ -109,7 +118,10 @@ def service(tenant: str, name: str, picks: dict[str, str], serving: Serving, mod
         "Service",
         name,
         namespace=tenant,
-        labels=labels("route", tenant=tenant, model=model, release=release),
+        labels={
+            **labels("route", tenant=tenant, model=model, release=release),
+            **({} if routing is Routing.LEAST_REQUESTS else {ROUTING: routing.value}),
+        },
         annotations={SKIP_AWAIT: "true"},
         spec={
             "type": "ClusterIP",

@@ -15,10 +15,10 @@ from components.addons.istio import GATEWAY_LABELS
 from components.envoy_filter import PRIORITY, envoy_filter, http_filter, lua, manager
 from components.labels import labels
 from components.manifests import Manifest
-from components.platform import gateway_measures
+from components.platform import endpoint_picker, gateway_measures
 from components.platform import gateway_scripts as scripts
 from components.platform.limiter import CLUSTER, DOMAIN
-from headway.wire import GATEWAY_NAMESPACE
+from headway.wire import GATEWAY_NAMESPACE, PICKED_HEADER
 
 TENANT = "headway.tenant"
 OWN_LIMIT = "headway.rate_limit"
@@ -27,10 +27,16 @@ TOKENS = "headway.tokens"
 ACTIVATE = "headway.activate"
 EXPERIMENT = "headway.experiment"
 OVERLOAD = "headway.overload"
+PICKED = "headway.picked"
+PICK = "headway.pick"
+SESSION = "headway.session"
 
 FILL_SECONDS = 1
 ANSWER_SECONDS = 0.05
 """The limiter answers within a few milliseconds or counts as away."""
+PICK_SECONDS = 0.2
+"""For the picker's answer to one message; it takes a few milliseconds."""
+_HTTP = "type.googleapis.com/envoy.extensions.filters.http"
 OWN_LIMIT_TYPE = "type.googleapis.com/envoy.extensions.filters.http.local_ratelimit.v3.LocalRateLimit"
 
 MOST = 2**32 - 1
@@ -67,7 +73,57 @@ def chain() -> Sequence[Mapping[str, Any]]:
         {**lua(ACTIVATE, scripts.ACTIVATE), "disabled": True},
         {**lua(EXPERIMENT, scripts.EXPERIMENT), "disabled": True},
         {**lua(OVERLOAD, scripts.OVERLOAD), "disabled": True},
+        # Behind all that changes a route: an endpoint is picked among those of the version that the route has chosen.
+        {"name": PICKED, "typed_config": _own_header(), "disabled": True},
+        {"name": PICK, "typed_config": _pick(), "disabled": True},
+        {"name": SESSION, "typed_config": {"@type": f"{_HTTP}.stateful_session.v3.StatefulSession"}, "disabled": True},
     )
+
+
+def picks() -> dict[str, Mapping[str, Any]]:
+    """By filter, what makes the three of them run for a host."""
+    return {
+        PICKED: {"@type": f"{_HTTP}.header_mutation.v3.HeaderMutationPerRoute"},
+        PICK: {"@type": f"{_HTTP}.ext_proc.v3.ExtProcPerRoute", "overrides": {}},
+        SESSION: {"@type": f"{_HTTP}.stateful_session.v3.StatefulSessionPerRoute", "stateful_session": _session()},
+    }
+
+
+def _own_header() -> dict[str, Any]:
+    """Nobody outside names an endpoint, or learns of one."""
+    gone = [{"remove": PICKED_HEADER}]
+    return {
+        "@type": f"{_HTTP}.header_mutation.v3.HeaderMutation",
+        "mutations": {"request_mutations": gone, "response_mutations": gone},
+    }
+
+
+def _pick() -> dict[str, Any]:
+    """Asks the picker, with the body as far as a proxy's buffer takes it. While it does not answer, requests pass without a name. Of answers it
+    gets nothing; but for the trailers that no engine sends, its stream would not last as long as the request.
+    """
+    said = {"request_header_mode": "SEND", "request_body_mode": "BUFFERED_PARTIAL", "response_header_mode": "SKIP"}
+    return {
+        "@type": f"{_HTTP}.ext_proc.v3.ExternalProcessor",
+        "grpc_service": {"envoy_grpc": {"cluster_name": endpoint_picker.CLUSTER, "authority": endpoint_picker.NAME}},
+        "failure_mode_allow": True,
+        "message_timeout": f"{PICK_SECONDS}s",
+        "processing_mode": {**said, "response_trailer_mode": "SEND"},
+        "request_attributes": ["xds.cluster_name"],
+        # Headers hold tokens, and say nothing of a prompt.
+        "forward_rules": {"allowed_headers": {"patterns": [{"exact": "content-type"}]}},
+    }
+
+
+def _session() -> dict[str, Any]:
+    """Takes the named endpoint where it is one of the chosen version's and the proxy has not ejected it, else the version's balancer chooses
+    (`HostUtility::selectOverrideHost`, source/common/upstream/host_utility.cc). A retry is the balancer's too.
+    """
+    header = {
+        "@type": "type.googleapis.com/envoy.extensions.http.stateful_session.header.v3.HeaderBasedSessionState",
+        "name": PICKED_HEADER,
+    }
+    return {"session_state": {"name": "envoy.http.stateful_session.header", "typed_config": header}}
 
 
 def _own_limit() -> dict[str, Any]:

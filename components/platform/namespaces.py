@@ -17,6 +17,7 @@ from components.manifests import Manifest, object_
 from headway.wire import (
     ACTIVATOR_NAMESPACE,
     ARTIFACT_CACHE_NAMESPACE,
+    ENDPOINT_PICKER_NAMESPACE,
     EVALUATION_NAMESPACE,
     GATEWAY_NAMESPACE,
     MESH_NAMESPACE,
@@ -76,6 +77,7 @@ NAMESPACES = (
     PlatformNamespace(name=ARTIFACT_CACHE_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_tenants=(ARTIFACT_CACHE_PORT,)),
     PlatformNamespace(name=cert_manager.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(10250,)),
     PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
+    PlatformNamespace(name=ENDPOINT_PICKER_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_gateway=(9002,), meshed=True),
     PlatformNamespace(name=EVALUATION_NAMESPACE, level=PodSecurity.RESTRICTED),
     PlatformNamespace(name=gpu_operator.NAMESPACE, level=PodSecurity.PRIVILEGED),
     # The proxies' own ports: clients arrive on 80 and 443, the load balancer probes 15021.

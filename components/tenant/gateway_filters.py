@@ -18,12 +18,16 @@ _PER_ROUTE = "type.googleapis.com/envoy.extensions.filters.http.lua.v3.LuaPerRou
 
 def host_data(hosts: Iterable[str], known: Mapping[str, Mapping[str, Any]], **more: Any) -> list[dict[str, Any]]:
     """Patches that tell scripts, by the names of their filters, what they must know of `hosts`; `more`: what Envoy itself must."""
-    filters = {name: {"@type": _PER_ROUTE, "filter_context": dict(context)} for name, context in sorted(known.items())}
+    return host_config(hosts, {name: {"@type": _PER_ROUTE, "filter_context": dict(context)} for name, context in known.items()}, **more)
+
+
+def host_config(hosts: Iterable[str], filters: Mapping[str, Mapping[str, Any]], **more: Any) -> list[dict[str, Any]]:
+    """Patches that give `hosts` these configurations of filters, by their names."""
     return [
         {
             "applyTo": "VIRTUAL_HOST",
             "match": {"context": "GATEWAY", "routeConfiguration": {"vhost": {"domainName": host}}},
-            "patch": {"operation": "MERGE", "value": {**more, "typed_per_filter_config": filters}},
+            "patch": {"operation": "MERGE", "value": {**more, "typed_per_filter_config": dict(sorted(filters.items()))}},
         }
         for host in hosts
     ]

@@ -18,7 +18,7 @@ from components.tenant.queues import BATCH
 from components.tenant.surroundings import Surroundings
 from headway.contract.runtime import Runtime
 from headway.contract.served_paths import CLOSED, open_paths
-from headway.wire import ARM, ARTIFACT_CACHE_NAMESPACE
+from headway.wire import ARM, ARTIFACT_CACHE_NAMESPACE, ENDPOINT_PICKER_NAMESPACE, RELAY_PORT
 
 DNS_PORT = 53
 ISTIOD_PORT = 15012
@@ -30,8 +30,10 @@ gateway endpoint).
 """
 
 
-def network_policies(tenant: str, surroundings: Surroundings, queues: bool = False) -> list[tuple[str, dict[str, Any]]]:
-    """(role, NetworkPolicy); one more where batch workers reach for `queues`."""
+def network_policies(
+    tenant: str, surroundings: Surroundings, queues: bool = False, *, picked: bool = False
+) -> list[tuple[str, dict[str, Any]]]:
+    """(role, NetworkPolicy); one more where batch workers reach for `queues`. `picked`: the platform's picker reads engines' pages."""
     everyone: dict[str, Any] = {}
     gateway = _namespace(surroundings.gateway_namespace)
     monitoring = _namespace(surroundings.monitoring_namespace)
@@ -46,12 +48,14 @@ def network_policies(tenant: str, surroundings: Surroundings, queues: bool = Fal
     ]
     if surroundings.artifact_cache:
         outward.append({"to": [_namespace(ARTIFACT_CACHE_NAMESPACE)], "ports": [_port(ARTIFACT_CACHE_PORT)]})
-    inward = [
+    inward: list[dict[str, Any]] = [
         {"from": [gateway]},
         # Metrics ports are the containers' own affair; the scraper is trusted with all of them.
         {"from": [monitoring]},
         {"from": [{"podSelector": everyone}]},
     ]
+    if picked:
+        inward.append({"from": [_namespace(ENDPOINT_PICKER_NAMESPACE)], "ports": [_port(RELAY_PORT)]})
     policies = [
         ("deny", _policy(tenant, "default-deny", {"policyTypes": ["Egress", "Ingress"]})),
         ("ingress", _policy(tenant, "allow-ingress", {"policyTypes": ["Ingress"], "ingress": inward})),

@@ -13,6 +13,7 @@ from components.tenant.surroundings import Surroundings
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.pool import Pool
+from headway.contract.routing import Routing
 from headway.contract.tenant import Tenant
 from headway.wire import ENVIRONMENT, PREFIX, TENANT
 
@@ -64,7 +65,12 @@ class TenantPlan:
             ("identity", self._service_account(annotations)),
             *quotas.resource_quotas(tenant, self.models, self.live),
             ("limits", quotas.limit_range(tenant)),
-            *isolation.network_policies(tenant.name, surroundings, any(model.batch for model in self.models)),
+            *isolation.network_policies(
+                tenant.name,
+                surroundings,
+                any(model.batch for model in self.models),
+                picked=any(model.routing is Routing.ENDPOINT_PICKER for model in self.models),
+            ),
             *isolation.mesh_rules(tenant.name, surroundings, [model.runtime for model in self.running]),
             *access.roles(tenant),
             *evaluating.rights(tenant.name, self.models),

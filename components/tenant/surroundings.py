@@ -31,8 +31,6 @@ class Surroundings:
     """The tenant's own bucket for batch work, in which stores `batches://...` of contracts lie; None where it has none."""
     artifact_cache: bool = False
     """Whether nodes of latency pools keep artifacts for their pods (`components/platform/artifact_cache.py`)."""
-    loops_image: str | None = None
-    """The image of the platform's loops, by digest; None where it runs none."""
     credentials: bool = False
     """Whether EKS writes credentials into pods. The sandbox has no such webhook."""
     sts: tuple[str, ...] | None = None

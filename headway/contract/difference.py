@@ -48,7 +48,7 @@ _EFFECTS: tuple[tuple[FieldPath, str], ...] = (
     (("scaling", "warm_replicas"), "places kept free on running nodes, which are paid for"),
     (("placement",), "where replicas run"),
     (("rollout",), "the plan and the tolerances of the next release"),
-    (("routing",), "how the gateway chooses a replica; nothing is deployed from an endpoint picker"),
+    (("routing",), "how the gateway chooses a replica, whichever release answers"),
     (("degradation",), "what the mesh does under overload, at once"),
     (("data",), "what logs keep, from now on"),
     (("observability",), "who is told and how much is traced"),

@@ -66,7 +66,7 @@ class ModelParts(Part):
     """How a new version gets traffic."""
     routing: Routing = Routing.LEAST_REQUESTS
     """`least_requests`: the gateway asks a replica with few requests. `endpoint_picker`: it asks the vLLM engine that holds the prompt's beginning, or
-    has time. Judged by `check`; every environment refuses it."""
+    has time. Where no picker runs, as the former."""
     degradation: Degradation
     """What the service does under overload."""
     data: Data

@@ -20,6 +20,7 @@ from headway.problem import Problem, problem
 from headway.wire import (
     ACTIVATOR_NAMESPACE,
     ARTIFACT_CACHE_NAMESPACE,
+    ENDPOINT_PICKER_NAMESPACE,
     EVALUATION_NAMESPACE,
     LEDGER_LEASES,
     LEDGER_VERIFICATIONS,
@@ -31,7 +32,8 @@ _RESERVED = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "
 """How namespaces of the cluster and of its add-ons begin."""
 TAKEN = frozenset(
     (
-        *(ACTIVATOR_NAMESPACE, ARTIFACT_CACHE_NAMESPACE, EVALUATION_NAMESPACE, NODE_HEALTH_NAMESPACE, WARM_CAPACITY_NAMESPACE),
+        *(ACTIVATOR_NAMESPACE, ARTIFACT_CACHE_NAMESPACE, ENDPOINT_PICKER_NAMESPACE, EVALUATION_NAMESPACE, NODE_HEALTH_NAMESPACE),
+        WARM_CAPACITY_NAMESPACE,
         *("aws-load-balancer-controller", "cert-manager", "cluster-autoscaler", "rate-limit", "release-guard"),
         # An environment's other stacks; the guard's role, which is called as a tenant's; the ledger's places.
         *("access", "cluster", "platform", "guard", "probe", LEDGER_LEASES.rstrip("/"), LEDGER_VERIFICATIONS.rstrip("/")),

@@ -1,7 +1,6 @@
 """Envoy's messages of external processing, as far as an endpoint picker says and reads them.
 
-By name, number and type as in envoy/service/ext_proc/v3/external_processor.proto and envoy/config/core/v3/base.proto (Envoy 1.40), and in
-grpc/health/v1/health.proto. Generated
+By name, number and type as in envoy/service/ext_proc/v3/external_processor.proto and envoy/config/core/v3/base.proto (Envoy 1.40). Generated
 modules of all of Envoy's API ask for a later protobuf than Pulumi's SDK allows. What is not listed stays unread.
 """
 
@@ -15,43 +14,27 @@ _OPTIONAL, _REPEATED, _MESSAGE = 1, 3, 11
 _STRUCT = ".google.protobuf.Struct"
 _FIELDS: dict[str, tuple[tuple[str, int, str], ...]] = {
     "HeaderValue": (("key", 1, "string"), ("value", 2, "string"), ("raw_value", 3, "bytes")),
-    "HeaderMap": (("headers", 1, "*HeaderValue"),),
-    "HttpHeaders": (("headers", 1, "HeaderMap"), ("end_of_stream", 3, "bool")),
+    "HttpHeaders": (("end_of_stream", 3, "bool"),),
     "HttpBody": (("body", 1, "bytes"), ("end_of_stream", 2, "bool")),
-    "HttpTrailers": (("trailers", 1, "HeaderMap"),),
-    "FilterMetadataEntry": (("key", 1, "string"), ("value", 2, _STRUCT)),
-    "Metadata": (("filter_metadata", 1, "*FilterMetadataEntry"),),
+    "HttpTrailers": (),
+    "AttributesEntry": (("key", 1, "string"), ("value", 2, _STRUCT)),
     "ProcessingRequest": (
         ("request_headers", 2, "HttpHeaders"),
-        ("response_headers", 3, "HttpHeaders"),
         ("request_body", 4, "HttpBody"),
-        ("response_body", 5, "HttpBody"),
-        ("request_trailers", 6, "HttpTrailers"),
         ("response_trailers", 7, "HttpTrailers"),
-        ("metadata_context", 8, "Metadata"),
+        ("attributes", 9, "*AttributesEntry"),
     ),
     "HeaderValueOption": (("header", 1, "HeaderValue"), ("append_action", 3, "int32")),
     "HeaderMutation": (("set_headers", 1, "*HeaderValueOption"),),
-    "StreamedBodyResponse": (("body", 1, "bytes"), ("end_of_stream", 2, "bool")),
-    "BodyMutation": (("streamed_response", 3, "StreamedBodyResponse"),),
-    "CommonResponse": (("header_mutation", 2, "HeaderMutation"), ("body_mutation", 3, "BodyMutation")),
+    "CommonResponse": (("header_mutation", 2, "HeaderMutation"),),
     "HeadersResponse": (("response", 1, "CommonResponse"),),
     "BodyResponse": (("response", 1, "CommonResponse"),),
-    "TrailersResponse": (("header_mutation", 1, "HeaderMutation"),),
-    "HttpStatus": (("code", 1, "int32"),),
-    "ImmediateResponse": (("status", 1, "HttpStatus"), ("body", 3, "bytes"), ("details", 5, "string")),
+    "TrailersResponse": (),
     "ProcessingResponse": (
         ("request_headers", 1, "HeadersResponse"),
-        ("response_headers", 2, "HeadersResponse"),
         ("request_body", 3, "BodyResponse"),
-        ("response_body", 4, "BodyResponse"),
-        ("request_trailers", 5, "TrailersResponse"),
         ("response_trailers", 6, "TrailersResponse"),
-        ("immediate_response", 7, "ImmediateResponse"),
-        ("dynamic_metadata", 8, _STRUCT),
     ),
-    "HealthCheckRequest": (("service", 1, "string"),),
-    "HealthCheckResponse": (("status", 1, "int32"),),
 }
 """Name of each message -> its fields: name, number, kind; `*` if repeated. Enumerations are numbers on the wire."""
 
@@ -75,5 +58,3 @@ def _made() -> dict[str, Any]:
 _MESSAGES = _made()
 ProcessingRequest: Any = _MESSAGES["ProcessingRequest"]
 ProcessingResponse: Any = _MESSAGES["ProcessingResponse"]
-HealthCheckRequest: Any = _MESSAGES["HealthCheckRequest"]
-HealthCheckResponse: Any = _MESSAGES["HealthCheckResponse"]

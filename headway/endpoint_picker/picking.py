@@ -50,6 +50,6 @@ def cost(prompt: int, engine: EngineState) -> float:
     return engine.queued + engine.missing + RUNNING * engine.running + OVERFLOW * overflow
 
 
-def pick(prompt: int, engines: Sequence[EngineState]) -> EngineState | None:
-    """The cheapest endpoint for a prompt of so many tokens; none if there is none."""
-    return min(engines, key=lambda engine: (cost(prompt, engine), engine.turn, engine.address), default=None)
+def pick(prompt: int, engines: Sequence[EngineState]) -> EngineState:
+    """The cheapest endpoint for a prompt of so many tokens. ValueError without endpoints."""
+    return min(engines, key=lambda engine: (cost(prompt, engine), engine.turn, engine.address))

@@ -1,6 +1,7 @@
 """The endpoint picker as a process: its server, its rounds, and the pages by which it shows itself, until it is told to end."""
 
 import asyncio
+import signal
 import threading
 import time
 from collections import Counter
@@ -11,9 +12,9 @@ from dataclasses import dataclass, field
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from headway.endpoint_picker.exchange import ELSEWHERE, NONE, PICKED, TOKENS_A_BLOCK, UNKNOWN
+from headway.endpoint_picker.exchange import NONE, PICKED, TOKENS_A_BLOCK, UNKNOWN
 from headway.endpoint_picker.rounds import Engines, Page, Rounds
-from headway.endpoint_picker.server import PickerState, ended, started
+from headway.endpoint_picker.server import GRACE_SECONDS, PickerState, started
 from headway.endpoint_picker.tracking import EngineFacts, Tracked
 from headway.listening import listening, pages
 from headway.problem import UserError
@@ -35,10 +36,9 @@ class PickerPage:
         engines, requests = self.state.pool.counts()
         yield GaugeMetricFamily(f"{_NAME}_engines", "Endpoints that may be picked.", engines)
         yield GaugeMetricFamily(f"{_NAME}_requests_in_progress", "Requests that were sent and have not ended.", requests)
-        yield GaugeMetricFamily(f"{_NAME}_kept_bytes", "Bodies that wait for their ends.", self.state.counts.kept)
         since = round(self.state.clock() - self.heard_at, 3) if self.state.heard else float("nan")
         yield GaugeMetricFamily(f"{_NAME}_seconds_since_pods", "Since the API server last said which engines there are.", since)
-        yield _counted("requests", "Requests, by what became of them.", (PICKED, UNKNOWN, NONE, ELSEWHERE), self.state.counts.outcomes)
+        yield _counted("requests", "Requests, by what became of them.", (PICKED, UNKNOWN, NONE), self.state.counts.outcomes)
         yield _counted("failures", "Questions that were not answered, by who was asked.", ("api", "page"), self.failures)
 
     def text(self) -> str:
@@ -53,18 +53,24 @@ def _counted(name: str, meaning: str, outcomes: tuple[str, ...], found: Mapping[
     return family
 
 
+def _told_to_end() -> asyncio.Event:
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    return stop
+
+
 async def run(
     engines: Engines,
     page: Page,
     *,
     serve: tuple[str, int],
     show: tuple[str, int],
-    grace: float,
-    unready: float,
     say: Callable[[str], None],
-    stop: asyncio.Event,
+    stop: asyncio.Event | None = None,
 ) -> None:
-    """Serve until `stop`, and then until what is in progress has ended, at most `grace` seconds. Raises UserError."""
+    """Serve until `stop`, or a signal where none is given. Raises UserError."""
+    stop = stop or _told_to_end()
     loop, stopped = asyncio.get_running_loop(), threading.Event()
     state = PickerState(time.monotonic, Tracked(TOKENS_A_BLOCK))
     shows, said_at = PickerPage(state), dict[str, float]()
@@ -89,7 +95,7 @@ async def run(
         return call
 
     rounds = Rounds(engines, later(told), later(state.pool.reported), later(failed), page)
-    shown = pages({"/healthz": lambda: (200, "well\n") if state.ready else (503, "not ready\n"), "/metrics": lambda: (200, shows.text())})
+    shown = pages({"/healthz": lambda: (200, "well\n") if state.heard else (503, "not ready\n"), "/metrics": lambda: (200, shows.text())})
     consequence, remedy = "Nothing was started.", "Choose other ports for --serve and --metrics."
     with listening(*show, shown, consequence=consequence, remedy=remedy) as metrics:
         try:
@@ -100,6 +106,6 @@ async def run(
         looking = threading.Thread(target=rounds.watch, args=(stopped,), daemon=True)
         looking.start()
         await stop.wait()
-        await ended(state, server, grace, unready)
+        await server.stop(GRACE_SECONDS)
         stopped.set()
     say("ended")

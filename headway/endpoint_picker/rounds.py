@@ -16,6 +16,7 @@ from headway.endpoint_picker.engine_page import LARGEST_PAGE, EnginePage, read
 from headway.endpoint_picker.tracking import EngineFacts
 
 PAUSE_SECONDS = 2.0
+"""Between two rounds: a new engine is picked after so long, at most."""
 PAGE_SECONDS = 1.0
 AT_ONCE = 16
 
@@ -32,15 +33,17 @@ def asked_page(address: str, port: int | None = None) -> EnginePage:
 
 @dataclass
 class Rounds:
-    """`told` hears all endpoints, `reported` one's requests in progress, `failed` which of the two did not answer; from any thread."""
+    """`told` hears all endpoints; `reported` of one its requests in progress, and the tokens that it has computed since it last said so, in how
+    many seconds; `failed` which of the two did not answer; from any thread."""
 
     engines: Engines
     told: Callable[[Mapping[str, EngineFacts]], None]
-    reported: Callable[[str, int], None]
+    reported: Callable[[str, int | None, float, float], None]
     failed: Callable[[str, str], None]
     page: Page = asked_page
     _there: Mapping[str, EngineFacts] = field(default_factory=dict[str, EngineFacts])
     _sizes: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    _sums: dict[str, tuple[str, EnginePage]] = field(default_factory=dict[str, "tuple[str, EnginePage]"])
     _asked: dict[str, "Future[Any]"] = field(default_factory=dict[str, "Future[Any]"])
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -62,6 +65,7 @@ class Rounds:
             with self._lock:
                 self._there = there
                 self._sizes = {address: size for address, size in self._sizes.items() if address in there}
+                self._sums = {address: sums for address, sums in self._sums.items() if address in there}
             self._tell()
         self._asked = {address: future for address, future in self._asked.items() if not future.done()}
         for address in self._there:
@@ -79,10 +83,15 @@ class Rounds:
             new = facts is not None and said.capacity is not None and self._sizes.get(address) != (facts.life, said.capacity)
             if facts is not None and said.capacity is not None:
                 self._sizes[address] = (facts.life, said.capacity)
+            life, before = self._sums.get(address, ("", said))
+            if facts is not None:
+                self._sums[address] = (facts.life, said)
         if new:
             self._tell()
-        if said.in_progress is not None:
-            self.reported(address, said.in_progress)
+        # Of one that has begun anew, sums are smaller, and then nothing is known of the time between.
+        same = facts is not None and life == facts.life and said.computed >= before.computed and said.took >= before.took
+        since = (said.computed - before.computed, said.took - before.took) if same else (0.0, 0.0)
+        self.reported(address, said.in_progress, *since)
 
     def _tell(self) -> None:
         with self._lock:

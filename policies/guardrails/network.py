@@ -6,7 +6,7 @@ from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Any
 
-from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE, TENANT
+from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE, PICKED_HEADER, TENANT
 from policies.guardrails import workloads as w
 from policies.guardrails.identity import everyone, statements
 from policies.guardrails.rule import Breaches, Domain, PolicyRule, PolicySeverity, breach
@@ -141,6 +141,19 @@ def _host_exact(r: ResourceView, _: Mapping[str, Any]) -> Breaches:
             yield breach(host, f"host {host.value} takes requests meant for other services")
 
 
+_TURNS_ON: Mapping[str, Any] = {
+    "overrides": {},
+    "stateful_session": {
+        "session_state": {
+            "name": "envoy.http.stateful_session.header",
+            "typed_config": {
+                "@type": "type.googleapis.com/envoy.extensions.http.stateful_session.header.v3.HeaderBasedSessionState",
+                "name": PICKED_HEADER,
+            },
+        }
+    },
+}
+"""What a filter that runs for no host by itself demands where it shall run, and what else it then does is the platform's."""
 _CONTEXTS, _PLACES = ("GATEWAY", "SIDECAR_INBOUND"), ("HTTP_FILTER", "NETWORK_FILTER", "VIRTUAL_HOST")
 
 
@@ -192,7 +205,7 @@ def _only_tells(patch: InputNode, tenant: Any, filters: str, most: float) -> Bre
             if not name.startswith(filters):
                 yield breach(config.path, f"{name} in the gateway is none of the platform's filters")
             for said, value in config.entries():
-                if said not in ("@type", "filter_context"):
+                if said not in ("@type", "filter_context") and (said not in _TURNS_ON or value.value != _TURNS_ON[said]):
                     yield breach(value.path, f"{said} for a host changes what the filter does, not what it knows")
 
 

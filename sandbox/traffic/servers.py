@@ -21,7 +21,7 @@ from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
 from sandbox.progress import Progress, Silent
-from sandbox.traffic import activator, admission, limiter, profile
+from sandbox.traffic import activator, admission, endpoint_picker, limiter, profile
 from sandbox.traffic.kube import Gone, Kube
 from sandbox.traffic.mesh import envoy
 from sandbox.traffic.mesh.listeners import MESH_PORTS
@@ -86,6 +86,7 @@ def start(layout: Layout, progress: Progress, options: TrafficOptions | None = N
     mark(layout, served, progress)
     if LANGUAGE in served:
         limiter.start(layout, progress, supervisor, programs(layout.project), folder(layout) / "limiter")
+        endpoint_picker.start(layout, progress, supervisor)
     activator.start(layout, progress, supervisor)
     start_mesh(layout, progress, supervisor)
     return addresses(supervisor)
@@ -168,6 +169,7 @@ def start_mesh(layout: Layout, progress: Progress, supervisor: Supervisor) -> No
         "kubeconfig": str(layout.kubeconfig),
         "activator": activator.port(supervisor),
         "limiter": limiter.port(supervisor),
+        "picker": endpoint_picker.port(supervisor),
         "log": str(log),
         "samples": str(samples),
         "mesh": {str(port): own for port, own in ports.mesh.items()},
@@ -224,6 +226,7 @@ def stop(layout: Layout, progress: Progress) -> None:
     for name in (envoy.NAME, MESH, NODE_AGENT):
         supervisor.stop(name, progress)
     limiter.stop(supervisor, progress)
+    endpoint_picker.stop(supervisor, progress)
     activator.stop(supervisor, progress)
     unmark(layout)
     shutil.rmtree(folder(layout) / "node", ignore_errors=True)

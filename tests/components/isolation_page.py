@@ -268,6 +268,12 @@ REASONS = (
     ),
     Reason(
         sources="istio-ingress",
+        targets="endpoint-picker",
+        ports="9002",
+        why=f"The gateway asks which engine answers a prompt; {_MESH}, to the gateway's identity.",
+    ),
+    Reason(
+        sources="istio-ingress",
         targets="rate-limit",
         ports="8081",
         why=f"The gateway asks how much a tenant has used; {_MESH}, to the gateway's identity.",

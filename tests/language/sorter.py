@@ -10,7 +10,7 @@ from http.client import HTTPConnection, HTTPResponse
 from types import MappingProxyType
 from typing import Any
 
-from components.model_service.serving import RELAY_PORT
+from headway.wire import RELAY_PORT
 from sandbox.traffic import servers
 from sandbox.traffic.kube import Object
 from sandbox.traffic.mesh.tokens import TokenIssuers

@@ -54,13 +54,23 @@ def _await_port(port: int, process: "subprocess.Popen[bytes]") -> None:
 
 def replicas(made: ServicePlan, ips: Iterable[str]) -> Iterator[dict[str, Any]]:
     """Ready replicas of the service with these addresses, as the API server would tell of them."""
-    name = f"{made.model.name}-{made.traffic.primary.release}"
+    yield from _arm(made, made.traffic.primary.release, list(ips), made.model.name)
+
+
+def arms(made: ServicePlan, ips: Mapping[str, Iterable[str]]) -> Iterator[dict[str, Any]]:
+    """The same of each release, by its identifier."""
+    for release, own in ips.items():
+        yield from _arm(made, release, list(own))
+
+
+def _arm(made: ServicePlan, release: str, found: Sequence[str], *more: str) -> Iterator[dict[str, Any]]:
+    name = f"{made.model.name}-{release}"
     server = next(each.body for each in made.manifests() if each.body["kind"] == "Deployment" and each.body["metadata"]["name"] == name)
-    template, found = server["spec"]["template"], list(ips)
+    template = server["spec"]["template"]
     metadata = {"namespace": made.tenant, "labels": template["metadata"]["labels"]}
     for number, ip in enumerate(found):
         yield {"kind": "Pod", "metadata": {**metadata, "name": f"{name}-{number}"}, "spec": template["spec"], "status": {"podIP": ip}}
-    for of in (name, made.model.name):
+    for of in (name, *more):
         yield {
             "kind": "EndpointSlice",
             "metadata": {"namespace": made.tenant, "name": f"{of}-x", "labels": {"kubernetes.io/service-name": of}},
@@ -77,11 +87,11 @@ def snapshot(manifests: Iterable[Manifest], *more: Mapping[str, Any]) -> MeshSna
     return MeshSnapshot.of(found)
 
 
-def behind_gateway(made: Sequence[ServicePlan], ips: Iterable[Iterable[str]]) -> MeshSnapshot:
+def behind_gateway(made: Sequence[ServicePlan], ips: Iterable[Iterable[str]], *more: Mapping[str, Any]) -> MeshSnapshot:
     """The gateway with its rules, and one tenant's services, each with ready replicas at its `ips`; all of it is in force."""
     plan = TenantPlan(tenant=tenant(made[0].tenant), models=tuple(each.model for each in made), pools=POOLS, surroundings=SURROUNDINGS)
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
     manifests = [*rules, *plan.manifests(), *(each for one in made for each in one.manifests())]
-    found = snapshot(manifests, *(body for one, own in zip(made, ips, strict=True) for body in replicas(one, own)))
+    found = snapshot(manifests, *(body for one, own in zip(made, ips, strict=True) for body in replicas(one, own)), *more)
     assert envoy_configuration.judge(found) == {}
     return found

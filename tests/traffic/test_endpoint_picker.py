@@ -1,40 +1,52 @@
-"""The endpoint picker beside a real Envoy that is configured as istiod does for an InferencePool: each prompt reaches the engine that was picked.
-
-What istiod writes: a filter that skips everything, its settings for each route (pilot/pkg/networking/core/route/route.go), and a cluster whose
-balancer takes the host from metadata, by turns if there is none (cluster_builder.go, `applyOverrideHostPolicy`); Istio 1.31. Where a route divides
-among pools by weight, it still has one picker.
+"""The endpoint picker behind a real Envoy with the gateway's filters and two versions of a language model: each prompt reaches the engine that was
+picked among those of the version that the route chose, and nobody's request depends on the picker.
 """
 
 import asyncio
 import json
 import threading
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass, field
-from http.client import HTTPConnection, IncompleteRead
+from dataclasses import dataclass, field, replace
+from http.client import HTTPConnection
 from pathlib import Path
-from time import monotonic, sleep
+from time import monotonic, sleep, time
 from typing import Any
 
 import grpc
 import pytest
 
-from headway.endpoint_picker.exchange import DESTINATION, ELSEWHERE, NAMESPACE, SERVED
-from headway.endpoint_picker.messages import HealthCheckRequest, HealthCheckResponse
-from headway.endpoint_picker.server import HEALTH, LIVENESS, NOT_SERVING, READINESS, SERVICE, SERVING, PickerState, ended, started
+from components.model_service.manifests import ServicePlan
+from components.model_service.release import Release
+from headway.contract.units import Share
+from headway.endpoint_picker.exchange import NONE, PICKED
+from headway.endpoint_picker.server import SERVICE, PickerState, started
 from headway.endpoint_picker.tracking import EngineFacts, Tracked
-from sandbox.traffic.mesh import clusters
+from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
+from headway.wire import PICKED_HEADER, RELEASE_HEADER
+from sandbox.traffic.mesh import envoy_configuration, listeners
+from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET
+from sandbox.traffic.mesh.tokens import TokenIssuers
+from sandbox.traffic.pod_addresses import loopback
+from tests.components.contracts import CHAT, SURROUNDINGS, changed, pool_of, tenant
 from tests.loopback import Handler, served
-from tests.traffic.proxied import envoy, free_port
+from tests.traffic import proxied
+from tests.traffic.static_configuration import static
 
-ENGINES = 3
-TYPES = "type.googleapis.com/envoy."
+ISSUER = tenant("assist").issuers[0]
+STABLE, CANARY = ("10.191.9.1", "10.191.9.2", "10.191.9.3"), ("10.191.9.4", "10.191.9.5")
 OPENING = "You answer questions about one machine. " * 200
 
 
+def endpoint(ip: str) -> str:
+    """By which the gateway's proxy knows a replica: its own proxy."""
+    return f"{loopback(ip)}:{8000 + INBOUND_OFFSET}"
+
+
 class Engine(Handler):
-    """Says which engine it is and how long the body was; as a stream if asked for one."""
+    """Says which engine it is, how long the body was and whether it was told of a picker; as a stream if asked for one."""
 
     protocol_version = "HTTP/1.1"
 
@@ -52,9 +64,10 @@ class Engine(Handler):
     def do_POST(self) -> None:
         body = self.body()
         asked = json.loads(body) if body[:1] == b"{" else {}
-        said = {"engine": "{}:{}".format(*self.connection.getsockname()), "bytes": len(body), "picked": self.headers.get(DESTINATION)}
+        ip = self.connection.getsockname()[0]
+        said = {"engine": f"{ip}:{8000 + INBOUND_OFFSET}", "bytes": len(body)}
         if not asked.get("stream"):
-            self.reply(200, said, content_type="application/json")
+            self.reply(500 if asked.get("broken") == ip else 200, said, content_type="application/json")
             return
         self.send_response(200)
         self.send_header("transfer-encoding", "chunked")
@@ -71,13 +84,13 @@ class Engine(Handler):
 
 @dataclass
 class Picker:
-    """Its server, in a loop of its own. `grace`: how long answers in progress may last when it ends; None kills it."""
+    """Its server, in a loop of its own."""
 
-    grace: float | None = None
     state: PickerState = field(default_factory=lambda: PickerState(monotonic, Tracked(16)))
     port: int = 0
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.new_event_loop)
     end: asyncio.Event = field(default_factory=asyncio.Event)
+    stall: threading.Event = field(default_factory=threading.Event)
 
     def __enter__(self) -> "Picker":
         listening = threading.Event()
@@ -86,7 +99,7 @@ class Picker:
             server, self.port = await started(self.state, "127.0.0.1:0")
             listening.set()
             await self.end.wait()
-            await (server.stop(None) if self.grace is None else ended(self.state, server, self.grace, 0))
+            await server.stop(None)
 
         self._thread = threading.Thread(target=lambda: self.loop.run_until_complete(run()), daemon=True)
         self._thread.start()
@@ -104,6 +117,10 @@ class Picker:
         self.loop.call_soon_threadsafe(lambda: (self.state.pool.endpoints(facts), done.set()))
         assert done.wait(60)
 
+    def hang(self, seconds: float) -> None:
+        """Do nothing at all for so long."""
+        self.loop.call_soon_threadsafe(sleep, seconds)
+
     def idle(self) -> bool:
         until = monotonic() + 30
         while not self.state.pool.idle() and monotonic() < until:
@@ -111,141 +128,136 @@ class Picker:
         return self.state.pool.idle()
 
 
-def cluster(name: str, engines: list[str]) -> dict[str, Any]:
-    """A pool as istiod writes it."""
-    by_turns = {"name": "by-turns", "typed_config": {"@type": f"{TYPES}extensions.load_balancing_policies.round_robin.v3.RoundRobin"}}
-    from_metadata = {
-        "@type": f"{TYPES}extensions.load_balancing_policies.override_host.v3.OverrideHost",
-        "override_host_sources": [{"metadata": {"key": NAMESPACE, "path": [{"key": DESTINATION}]}}],
-        "selected_host_key": {"key": NAMESPACE, "path": [{"key": SERVED}]},
-        "fallback_policy": {"policies": [{"typed_extension_config": by_turns}]},
-    }
-    hosts = [{"endpoint": {"address": clusters.address("127.0.0.1", int(each.rpartition(":")[2]))}} for each in engines]
-    return {
-        "name": name,
-        "type": "STATIC",
-        "lb_policy": "CLUSTER_PROVIDED",
-        "load_balancing_policy": {"policies": [{"typed_extension_config": {"name": "picked", "typed_config": from_metadata}}]},
-        "load_assignment": {"cluster_name": name, "endpoints": [{"lb_endpoints": hosts}]},
-    }
+def release(**changes: Any) -> Release:
+    return Release(
+        model=changed(CHAT, routing="endpoint_picker", degradation__fallback=None, envelope__largest_request__body="8Mi", **changes)
+    )
 
 
-def configuration(port: int, picker: int | None, pools: Mapping[str, tuple[int, list[str]]], *, fails_open: bool = False) -> dict[str, Any]:
-    """`pools`: weight and engines of each. `picker`: its port; None where no picker is ready."""
-    overrides = {
-        "failure_mode_allow": fails_open,
-        "grpc_service": {"envoy_grpc": {"cluster_name": "picker"}},
-        "processing_mode": {
-            **{f"{side}_{part}_mode": "SEND" for side in ("request", "response") for part in ("header", "trailer")},
-            **{f"{side}_body_mode": "FULL_DUPLEX_STREAMED" for side in ("request", "response")},
-        },
-    }
-    filters: list[dict[str, Any]] = [
-        {
-            "name": "envoy.filters.http.ext_proc",
-            "typed_config": {
-                "@type": f"{TYPES}extensions.filters.http.ext_proc.v3.ExternalProcessor",
-                "grpc_service": {"envoy_grpc": {"cluster_name": "dummy"}, "timeout": "10s"},
-                "failure_mode_allow": True,
-                "processing_mode": {"request_header_mode": "SKIP", "response_header_mode": "SKIP"},
-                "message_timeout": "1000s",
-                "metadata_options": {each: {"untyped": [NAMESPACE]} for each in ("receiving_namespaces", "forwarding_namespaces")},
-            },
-        },
-        {"name": "envoy.filters.http.router", "typed_config": {"@type": f"{TYPES}extensions.filters.http.router.v3.Router"}},
-    ]
-    route = {
-        "match": {"prefix": "/"},
-        "route": {
-            "weighted_clusters": {"clusters": [{"name": name, "weight": weight} for name, (weight, _) in pools.items()]},
-            "timeout": "0s",
-        },
-        "typed_per_filter_config": {
-            "envoy.filters.http.ext_proc": {
-                "@type": f"{TYPES}extensions.filters.http.ext_proc.v3.ExtProcPerRoute",
-                "overrides": overrides,
-            }
-        },
-    }
-    manager = {
-        "@type": f"{TYPES}extensions.filters.network.http_connection_manager.v3.HttpConnectionManager",
-        "stat_prefix": "gateway",
-        "http_filters": filters,
-        "route_config": {"virtual_hosts": [{"name": "all", "domains": ["*"], "routes": [route]}]},
-    }
-    listener = {
-        "name": "gateway",
-        "address": clusters.address("127.0.0.1", port),
-        "filter_chains": [{"filters": [{"name": "envoy.filters.network.http_connection_manager", "typed_config": manager}]}],
-    }
-    asked = clusters.inbound("picker", ("127.0.0.1", picker or 1), {}, grpc=True)
-    if picker is None:
-        asked["load_assignment"]["endpoints"] = []
-    return {
-        "static_resources": {
-            "listeners": [listener],
-            "clusters": [*(cluster(name, engines) for name, (_, engines) in pools.items()), asked],
-        }
-    }
+R1, R2 = release(), release(runtime__data_type="float16")
+
+
+def plan(canary: int) -> ServicePlan:
+    arms = (
+        TrafficArm(role=ArmRole.STABLE, release=R1.id, weight=Share.parse(f"{100 - canary}%")),
+        TrafficArm(role=ArmRole.CANARY, release=R2.id, weight=Share.parse(f"{canary}%")),
+    )
+    made = ServicePlan.of("assist", R1.model, pool_of(R1.model), SURROUNDINGS)
+    return replace(made, releases={R1.id: R1, R2.id: R2}, traffic=TrafficSplit(arms=arms))
+
+
+def pools() -> dict[str, str]:
+    found = ((R1, STABLE), (R2, CANARY))
+    return {endpoint(ip): f"chat-{one.id}.assist" for one, ips in found for ip in ips}
 
 
 @dataclass(frozen=True)
 class Bed:
     port: int
     picker: Picker
-    engines: list[str]
+    issuers: TokenIssuers
 
-    def ask(self, method: str = "POST", **asked: Any) -> tuple[int, dict[str, Any]]:
-        with closing(HTTPConnection("127.0.0.1", self.port, timeout=60)) as connection:
-            connection.request(method, "/v1/completions", json.dumps(asked) if method == "POST" else None)
+    def headers(self, **more: str) -> dict[str, str]:
+        signed = self.issuers.token(ISSUER.issuer, ISSUER.audiences, "somebody", now=time(), seconds=600, claims={})
+        return {"host": f"chat.assist.{SURROUNDINGS.hosts[0]}", "authorization": f"Bearer {signed}", **more}
+
+    def connection(self) -> HTTPConnection:
+        return HTTPConnection("127.0.0.1", self.port, timeout=60)
+
+    def ask(self, method: str = "POST", headers: Mapping[str, str] | None = None, **asked: Any) -> tuple[int, dict[str, Any]]:
+        with closing(self.connection()) as connection:
+            path, body = ("/v1/completions", json.dumps(asked)) if method == "POST" else ("/v1/models", None)
+            connection.request(method, path, body, self.headers(**(headers or {})))
             answer = connection.getresponse()
-            body = answer.read()
-            return answer.status, json.loads(body.partition(b"data:")[0]) if body[:1] == b"{" else {}
+            said = answer.read()
+            found = json.loads(said.partition(b"data:")[0]) if said[:1] == b"{" else {"said": said}
+            return answer.status, {**found, "headers": {name.lower(): value for name, value in answer.getheaders()}}
+
+    def outcome(self, name: str) -> int:
+        return self.picker.state.counts.outcomes[name]
+
+
+class Gateway:
+    """Envoy with the gateway's filters before both versions."""
+
+    def __init__(self, folder: Path) -> None:
+        self.issuers, self.folder = TokenIssuers(folder / "issuers"), folder
+
+    def before(self, stack: ExitStack, picker: Picker, port_of_picker: int | None, canary: int = 20) -> Bed:
+        made, port = plan(canary), proxied.free_port()
+        snapshot = proxied.behind_gateway([made], [()], *proxied.arms(made, {R1.id: STABLE, R2.id: CANARY}))
+        ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null", picker=port_of_picker)
+        found = envoy_configuration.compile_(snapshot, ports, str(self.folder), {ISSUER.issuer: self.issuers.keys(ISSUER.issuer)})
+        stack.enter_context(proxied.envoy(self.folder, static(found), port))
+        return Bed(port, picker, self.issuers)
 
 
 @pytest.fixture(scope="module")
-def started_bed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+def engines() -> Iterator[None]:
     with ExitStack() as stack:
-        engines = [stack.enter_context(served(Engine)).removeprefix("http://") for _ in range(ENGINES)]
-        picker, port = stack.enter_context(Picker()), free_port()
-        stack.enter_context(envoy(tmp_path_factory.mktemp("proxy"), configuration(port, picker.port, {"r1": (100, engines)}), port))
-        yield Bed(port, picker, engines)
+        for ip in (*STABLE, *CANARY):
+            stack.enter_context(served(Engine, 8000, loopback(ip)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def started_bed(engines: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
+    with ExitStack() as stack:
+        picker = stack.enter_context(Picker())
+        yield Gateway(tmp_path_factory.mktemp("proxy")).before(stack, picker, picker.port)
 
 
 @pytest.fixture
 def bed(started_bed: Bed) -> Bed:
+    assert started_bed.picker.idle()
     started_bed.picker.endpoints({})
-    started_bed.picker.endpoints(dict.fromkeys(started_bed.engines, "r1"))
+    started_bed.picker.endpoints(pools())
     return started_bed
 
 
-def test_a_conversation_reaches_the_engine_that_holds_it(bed: Bed) -> None:
-    first = {number: bed.ask(prompt=f"{number} {OPENING}")[1]["engine"] for number in range(9)}
-    assert set(first.values()) == set(bed.engines)
-    again = {number: bed.ask(prompt=f"{number} {OPENING} and then?")[1]["engine"] for number in reversed(range(9))}
-    assert again == first
+def test_weights_choose_the_version_and_the_picker_an_engine_of_it(bed: Bed) -> None:
+    picked = bed.outcome(PICKED)
+    said = [bed.ask(prompt=f"{number} {OPENING}")[1] for number in range(200)]
+    assert {each["engine"] for each in said} == set(pools())
+    for each in said:
+        assert pools()[each["engine"]] == f"chat-{each['headers'][RELEASE_HEADER]}.assist"
+    assert 20 <= Counter(each["headers"][RELEASE_HEADER] for each in said)[R2.id] <= 64
+    assert bed.outcome(PICKED) - picked == 200
     assert bed.picker.idle()
 
 
-def test_the_engine_is_told_that_it_was_picked(bed: Bed) -> None:
-    for _ in range(5):
-        status, said = bed.ask(prompt="a")
-        assert (status, said["picked"]) == (200, said["engine"])
+def test_a_conversation_reaches_the_engine_that_holds_it_in_its_version(bed: Bed) -> None:
+    first = dict[tuple[int, str], str]()
+    for turn in range(12):
+        for number in range(5):
+            said = bed.ask(prompt=f"{number} {OPENING} {'and then? ' * turn}")[1]
+            assert first.setdefault((number, said["headers"][RELEASE_HEADER]), said["engine"]) == said["engine"]
+    assert len(set(first.values())) > 2
 
 
-@pytest.mark.parametrize("length", [1, 65_536, 65_537, 300_000])
+@pytest.mark.parametrize("there", [True, False])
+def test_nobody_outside_names_an_engine_or_learns_of_one(bed: Bed, there: bool) -> None:
+    if not there:
+        bed.picker.endpoints({})
+    named = b64encode(endpoint(STABLE[0]).encode()).decode()
+    for method in ("POST", "GET"):
+        found = [bed.ask(method, {PICKED_HEADER: named}, prompt=f"{number}") for number in range(30)]
+        assert {status for status, _ in found} == {200}
+        assert len({said["engine"] for _, said in found}) > 2
+        assert not [said for _, said in found if PICKED_HEADER in said["headers"]]
+    assert bed.picker.idle()
+
+
+@pytest.mark.parametrize("length", [1, 65_536, 300_000, 3_000_000])
 def test_a_body_arrives_as_it_was_sent(bed: Bed, length: int) -> None:
     sent = len(json.dumps({"prompt": "x" * length}))
-    assert bed.ask(prompt="x" * length)[1]["bytes"] == sent
-
-
-def test_a_request_without_a_body_is_picked_for_too(bed: Bed) -> None:
-    assert bed.ask("GET")[0] == 200
+    status, said = bed.ask(prompt="x" * length)
+    assert (status, said["bytes"]) == (200, sent)
 
 
 def test_a_stream_passes_as_it_comes_and_counts_until_it_ends(bed: Bed) -> None:
-    with closing(HTTPConnection("127.0.0.1", bed.port, timeout=60)) as connection:
-        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "stream": 4, "pause": 1}))
+    with closing(bed.connection()) as connection:
+        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "stream": 4, "pause": 1}), bed.headers())
         answer, began = connection.getresponse(), monotonic()
         assert answer.read(1) == b"{"
         assert monotonic() - began < 3
@@ -255,59 +267,78 @@ def test_a_stream_passes_as_it_comes_and_counts_until_it_ends(bed: Bed) -> None:
 
 
 def test_a_caller_who_leaves_is_no_longer_counted(bed: Bed) -> None:
-    with closing(HTTPConnection("127.0.0.1", bed.port, timeout=60)) as connection:
-        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "stream": 300, "pause": 0.2}))
+    with closing(bed.connection()) as connection:
+        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "stream": 300, "pause": 0.2}), bed.headers())
         assert connection.getresponse().read(1) == b"{"
         assert not bed.picker.state.pool.idle()
     assert bed.picker.idle()
 
 
-def test_a_pool_without_endpoints_is_unavailable(bed: Bed) -> None:
+def test_an_engine_that_the_version_does_not_have_is_never_reached(bed: Bed) -> None:
+    bed.picker.endpoints({endpoint("10.191.9.9"): f"chat-{R1.id}.assist", endpoint(STABLE[0]): f"chat-{R2.id}.assist"})
+    said = [bed.ask(prompt=f"{number}") for number in range(30)]
+    assert {status for status, _ in said} == {200}
+    assert all(pools()[each["engine"]] == f"chat-{each['headers'][RELEASE_HEADER]}.assist" for _, each in said)
     bed.picker.endpoints({})
-    assert bed.ask(prompt="a")[0] == 503
 
 
-def test_pools_by_weight_get_their_shares_each_at_the_endpoint_that_was_picked(bed: Bed, tmp_path: Path) -> None:
-    port, (canary, *stable) = free_port(), bed.engines
-    bed.picker.endpoints({canary: "r2", **dict.fromkeys(stable, "r1")})
-    elsewhere = bed.picker.state.counts.outcomes[ELSEWHERE]
-    with envoy(tmp_path, configuration(port, bed.picker.port, {"r1": (75, stable), "r2": (25, [canary])}), port):
-        weighed = Bed(port, bed.picker, bed.engines)
-        said = [weighed.ask(prompt=f"{number} {OPENING}")[1] for number in range(120)]
-        assert bed.picker.idle()
-    assert 12 <= Counter(each["engine"] for each in said)[canary] <= 50
-    assert all(each["engine"] in each["picked"].split(",") for each in said)
-    assert bed.picker.state.counts.outcomes[ELSEWHERE] == elsewhere
-
-
-def test_without_a_ready_picker_a_pool_answers_by_turns_if_it_says_so(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> None:
-    for fails_open in (True, False):
-        port, folder = free_port(), tmp_path_factory.mktemp("proxy")
-        with envoy(folder, configuration(port, None, {"r1": (100, bed.engines)}, fails_open=fails_open), port):
-            said = [Bed(port, bed.picker, bed.engines).ask(prompt="x" * size) for size in (1, 300_000) * 3]
-        assert {status for status, _ in said} == ({200} if fails_open else {500})
-        assert {each.get("engine") for _, each in said} == (set(bed.engines) if fails_open else {None})
-
-
-@pytest.mark.parametrize(("grace", "whole"), [(30.0, True), (None, False)])
-def test_a_picker_that_ends_lets_answers_end_and_one_that_is_killed_cuts_them(
-    bed: Bed, tmp_path: Path, grace: float | None, whole: bool
-) -> None:
-    port = free_port()
+def test_an_engine_that_was_ejected_is_left_out_though_it_is_picked(engines: None, bed: Bed, tmp_path: Path) -> None:
     with ExitStack() as stack:
-        picker = stack.enter_context(Picker(grace))
-        picker.endpoints(dict.fromkeys(bed.engines, "r1"))
-        stack.enter_context(envoy(tmp_path, configuration(port, picker.port, {"r1": (100, bed.engines)}, fails_open=True), port))
-        connection = stack.enter_context(closing(HTTPConnection("127.0.0.1", port, timeout=60)))
-        connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "stream": 6, "pause": 0.3}))
-        answer = connection.getresponse()
-        assert answer.read(1) == b"{"
+        own = Gateway(tmp_path).before(stack, bed.picker, bed.picker.port, canary=0)
+        bed.picker.endpoints({endpoint(STABLE[0]): f"chat-{R1.id}.assist"})
+        answers = [own.ask(prompt="a", broken=loopback(STABLE[0])) for _ in range(20)]
+        assert [status for status, _ in answers[:5]] == [500] * 5
+        until = monotonic() + 30
+        while own.ask(prompt="a", broken=loopback(STABLE[0]))[0] == 500:
+            assert monotonic() < until
+        assert {own.ask(prompt="a", broken=loopback(STABLE[0]))[0] for _ in range(10)} == {200}
+
+
+@pytest.mark.parametrize("where", ["nowhere", "closed"])
+def test_without_a_picker_requests_pass(engines: None, bed: Bed, tmp_path: Path, where: str) -> None:
+    with ExitStack() as stack:
+        own = Gateway(tmp_path).before(stack, bed.picker, {"nowhere": None, "closed": proxied.free_port()}[where])
+        for size in (1, 300_000, 3_000_000) * 2:
+            began = monotonic()
+            assert own.ask(prompt="x" * size)[0] == 200
+            assert monotonic() - began < 5
+
+
+def test_a_picker_that_is_killed_loses_no_request_and_cuts_no_answer(engines: None, tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        picker = stack.enter_context(Picker())
+        bed = Gateway(tmp_path).before(stack, picker, picker.port)
+        picker.endpoints(pools())
+        streams = [stack.enter_context(closing(bed.connection())) for _ in range(5)]
+        for connection in streams:
+            connection.request("POST", "/v1/completions", json.dumps({"prompt": "a", "stream": 6, "pause": 0.3}), bed.headers())
+        answers = [connection.getresponse() for connection in streams]
+        assert [answer.read(1) for answer in answers] == [b"{"] * 5
+        statuses = list[int]()
+        asking = [threading.Thread(target=lambda: statuses.extend(bed.ask(prompt=OPENING)[0] for _ in range(40))) for _ in range(4)]
+        for thread in asking:
+            thread.start()
+        sleep(0.2)
         picker.loop.call_soon_threadsafe(picker.end.set)
-        if whole:
-            assert answer.read().count(b"data:") == 6
-        else:
-            with pytest.raises(IncompleteRead):
-                answer.read()
+        for thread in asking:
+            thread.join(120)
+        assert [answer.read().count(b"data:") for answer in answers] == [6] * 5
+        assert statuses == [200] * 160
+
+
+def test_a_picker_that_hangs_is_waited_for_briefly(bed: Bed) -> None:
+    bed.picker.hang(3)
+    began = monotonic()
+    assert [bed.ask(prompt=f"{number}")[0] for number in range(3)] == [200] * 3
+    assert monotonic() - began < 2.5
+    assert bed.picker.idle()
+
+
+def test_a_version_without_an_endpoint_to_pick_from_is_left_to_the_proxy(bed: Bed) -> None:
+    bed.picker.endpoints({})
+    before = bed.outcome(NONE)
+    assert {bed.ask(prompt="a")[0] for _ in range(10)} == {200}
+    assert bed.outcome(NONE) - before == 10
 
 
 def test_what_is_no_message_ends_one_request_alone(bed: Bed) -> None:
@@ -316,27 +347,3 @@ def test_what_is_no_message_ends_one_request_alone(bed: Bed) -> None:
         with pytest.raises(grpc.RpcError):
             list(call)
     assert bed.ask(prompt="a")[0] == 200
-
-
-@pytest.mark.parametrize("service", ["", READINESS, SERVICE])
-def test_a_picker_is_ready_once_it_knows_its_engines_and_until_it_ends(bed: Bed, service: str) -> None:
-    def said(name: str) -> int:
-        with grpc.insecure_channel(f"127.0.0.1:{bed.picker.port}") as channel:
-            ask = channel.unary_unary(f"/{HEALTH}/Check", HealthCheckRequest.SerializeToString, HealthCheckResponse.FromString)
-            return ask(HealthCheckRequest(service=name), timeout=30).status
-
-    state = bed.picker.state
-    assert (said(service), said(LIVENESS)) == (NOT_SERVING, SERVING)
-    state.heard = True
-    assert said(service) == SERVING
-    state.ending = True
-    assert (said(service), said(LIVENESS)) == (NOT_SERVING, SERVING)
-    state.heard = state.ending = False
-    with pytest.raises(grpc.RpcError):
-        said("another")
-
-
-def test_without_its_picker_nothing_is_answered(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> None:
-    port = free_port()
-    with envoy(tmp_path_factory.mktemp("proxy"), configuration(port, free_port(), {"r1": (100, bed.engines)}), port):
-        assert Bed(port, bed.picker, bed.engines).ask(prompt="a")[0] >= 500

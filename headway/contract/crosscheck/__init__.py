@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from headway.contract.arithmetic.quota import scarcest_of_quota
 from headway.contract.arithmetic.surge import pool_for, spare_for
 from headway.contract.crosscheck import apart as apart_rules
-from headway.contract.crosscheck import arithmetic_of_model, picking
+from headway.contract.crosscheck import arithmetic_of_model
 from headway.contract.crosscheck import pipelined as pipeline_rules
 from headway.contract.crosscheck import pool as pool_rules
 from headway.contract.crosscheck import tenant as tenant_rules
@@ -70,12 +70,7 @@ def check_without_pools(all_contracts: Sequence[TenantContracts]) -> Iterator[Pr
     """What every environment would refuse, said before one is named."""
     for contracts in all_contracts:
         for model in contracts.models:
-            yield from _in(contracts.tenant.name, model.name, _not_deployed(model), ProblemLevel.WARNING)
-
-
-def _not_deployed(model: Model) -> Iterator[Problem]:
-    yield from apart_rules.not_deployed(model)
-    yield from picking.not_deployed(model)
+            yield from _in(contracts.tenant.name, model.name, apart_rules.not_deployed(model), ProblemLevel.WARNING)
 
 
 def _refusing(model: Model) -> Iterator[Problem]:
@@ -101,7 +96,7 @@ def check_pools(all_contracts: Sequence[TenantContracts], pools: Sequence[Pool])
     placed: dict[str, list[_Placed]] = {pool.name: [] for pool in pools}
     for contracts in all_contracts:
         for model in contracts.models:
-            yield from _in(contracts.tenant.name, model.name, (*_not_deployed(model), *apart_rules.network(model, pools)))
+            yield from _in(contracts.tenant.name, model.name, (*apart_rules.not_deployed(model), *apart_rules.network(model, pools)))
             for role in roles_of(model):
                 each = _Placed(contracts, model, role)
                 pool = pool_for(role, pools)

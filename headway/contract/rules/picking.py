@@ -17,7 +17,7 @@ def picker_reads_prompts(model: ModelParts) -> Iterator[Problem]:
             "routing",
             value=model.routing,
             fact=f"{model.runtime.engine} keeps no prefixes of prompts, and its metrics page has no KV cache",
-            consequence="The picker would have nothing to pick by, and every answer would still pass through it",
+            consequence="The picker would have nothing to pick by, and every request would still wait for it",
             remedy="Leave routing out",
         )
     elif not model.optimisation.prefix_caching:

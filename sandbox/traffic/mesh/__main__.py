@@ -26,6 +26,7 @@ def main(path: Path) -> None:
         samples=settings["samples"],
         limiter=settings["limiter"],
         activator=settings["activator"],
+        picker=settings["picker"],
     )
     controller = Controller(
         Kube(Path(settings["kubeconfig"])), Path(settings["folder"]), ports, admin, TokenIssuers(Path(settings["issuers"]))

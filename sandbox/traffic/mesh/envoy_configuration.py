@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from components.platform import activator, limiter
+from components.platform import activator, endpoint_picker, limiter
 from sandbox.traffic.mesh import clusters, listeners, patches, routes, security
 from sandbox.traffic.mesh.listeners import MESH_PORTS, ListenerPorts
 from sandbox.traffic.mesh.object_reader import Reader, UnsupportedField
@@ -56,7 +56,12 @@ def compile_(snapshot: MeshSnapshot, ports: ListenerPorts, folder: str, keys: Ma
     made_listeners: dict[str, EnvoyMessage] = {}
     made_routes: dict[str, EnvoyMessage] = {}
     made_clusters = clusters.outbound(snapshot)
-    for name, port, grpc in ((limiter.CLUSTER, ports.limiter, True), (activator.CLUSTER, ports.activator, False)):
+    asked = (
+        (activator.CLUSTER, ports.activator, False),
+        (endpoint_picker.CLUSTER, ports.picker, True),
+        (limiter.CLUSTER, ports.limiter, True),
+    )
+    for name, port, grpc in asked:
         if port is not None:
             made_clusters[name] = clusters.inbound(name, ("127.0.0.1", port), {}, grpc=grpc)
     rds = f"{folder}/{listeners.RDS_FOLDER}"

@@ -60,6 +60,8 @@ class ListenerPorts:
     """Where the gateway's proxy asks the platform's limiter; None where it does not run, and then requests pass."""
     activator: int | None = None
     """Where it asks the platform's activator; the same."""
+    picker: int | None = None
+    """Where it asks the platform's endpoint picker; the same."""
 
 
 def gateway_servers(snapshot: MeshSnapshot) -> list[tuple[MeshObject, MeshObject]]:

@@ -89,8 +89,6 @@ def served(control_plane: ControlPlane) -> ControlPlane:
     """A cluster with the add-ons' CRDs, the platform's rules, a node of every pool, the tenant, and a service of every contract."""
     for add_on in ("istio", "keda"):
         define(control_plane, add_on)
-    define(control_plane, "gateway-api", "HTTPRoute")
-    define(control_plane, "inference-extension", "InferencePool")
     define(control_plane, "prometheus-operator", "AlertmanagerConfig", "PodMonitor", "PrometheusRule", "ServiceMonitor")
     for manifest in admission.manifests(POOLS, SURROUNDINGS.hosts):
         apply(control_plane, dict(manifest.body))

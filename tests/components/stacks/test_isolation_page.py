@@ -79,6 +79,7 @@ def test_no_tenant_reaches_another_on_any_port(found: Matrix) -> None:
     "target",
     [
         "activator",
+        "endpoint-picker",
         "monitoring",
         "rate-limit",
         "keda",

@@ -219,7 +219,6 @@ def test_a_number_where_a_text_is_wanted_is_told_to_be_quoted(load: Callable[...
         ({"assist/chat": changed(CHAT, SPANNING)}, "nodes-of-a-replica-are-joined"),
         ({"assist/chat": changed(CHAT, SPANNING)}, "replica-fits-into-a-zone"),
         ({"assist/chat": changed(CHAT, {**SPANNING, "envelope/gpu/count": 4})}, "pipeline-takes-whole-nodes"),
-        ({"assist/chat": changed(CHAT, {"routing": "endpoint_picker"})}, "picker-is-rendered-only"),
         ({"assist/chat": changed(CHAT, {"prefill": PREFILL})}, "quota-at-maximum-replicas"),
         ({"vision/defects": changed(DEFECTS, {"health/startup_budget": "3m"})}, "startup-within-budget"),
         ({"vision/defects": changed(DEFECTS, {"envelope/gpu/accelerator": "l40s"})}, "pool-offers-the-envelope"),

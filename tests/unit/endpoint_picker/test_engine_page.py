@@ -10,6 +10,11 @@ vllm:num_requests_running{engine="0",model_name="m"} 3.0
 vllm:num_requests_waiting{engine="0",model_name="m"} 2.0
 vllm:num_requests_waiting_by_reason{engine="0",model_name="m",reason="capacity"} 2.0
 """
+PACE = """vllm:request_prefill_time_seconds_bucket{engine="0",le="0.3",model_name="m"} 7.0
+vllm:request_prefill_time_seconds_sum{engine="0",model_name="m"} 0.25
+vllm:request_prefill_time_seconds_count{engine="0",model_name="m"} 7.0
+vllm:request_prefill_kv_computed_tokens_sum{engine="0",model_name="m"} 1.5e+03
+"""
 
 
 def test_an_engine_says_its_size_and_its_load() -> None:
@@ -17,7 +22,7 @@ def test_an_engine_says_its_size_and_its_load() -> None:
 
 
 def test_ranks_of_an_engine_add_up() -> None:
-    assert read((SIZE * 2 + LOAD * 2).encode()) == EnginePage(capacity=200_000, in_progress=10)
+    assert read((SIZE * 2 + LOAD * 2 + PACE * 2).encode()) == EnginePage(200_000, 10, computed=3000.0, took=0.5)
 
 
 @pytest.mark.parametrize(

@@ -1,131 +1,99 @@
 """What the endpoint picker says to each message of Envoy's."""
 
 import json
+from base64 import b64decode
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.endpoint_picker import exchange
-from headway.endpoint_picker.exchange import DESTINATION, PIECE, SUBSET, SUBSET_NAMESPACE, Exchange, PickerCounts
+from headway.endpoint_picker.exchange import CLUSTER, NONE, PICKED, UNKNOWN, Exchange, PickerCounts
 from headway.endpoint_picker.messages import ProcessingRequest
 from headway.endpoint_picker.prompts import prompt_of
 from headway.endpoint_picker.tracking import EngineFacts, Tracked
+from headway.wire import PICKED_HEADER
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
+STABLE = "outbound|8000||chat-r1.assist.svc.cluster.local"
 
 
-def pool(*addresses: str) -> Tracked:
+def pools() -> Tracked:
     found = Tracked(16)
-    found.endpoints(dict.fromkeys(addresses or (A, B), EngineFacts()))
+    found.endpoints({A: EngineFacts("chat-r1.assist"), B: EngineFacts("chat-r2.assist")})
     return found
 
 
-def message(part: str, body: bytes = b"", *, last: bool = False, among: list[str] | None = None) -> Any:
+def message(part: str, body: bytes = b"", *, last: bool = False, cluster: str | None = None) -> Any:
     made = ProcessingRequest()
     getattr(made, part).SetInParent()
     if part.endswith("body"):
         getattr(made, part).body = body
     if not part.endswith("trailers"):
         getattr(made, part).end_of_stream = last
-    if among is not None:
-        entry = made.metadata_context.filter_metadata.add(key=SUBSET_NAMESPACE)
-        entry.value.fields[SUBSET].list_value.SetInParent()
-        for each in among:
-            entry.value.fields[SUBSET].list_value.values.add(string_value=each)
+    if cluster is not None:
+        made.attributes.add(key="envoy.filters.http.ext_proc").value.fields[CLUSTER].string_value = cluster
     return ProcessingRequest.FromString(made.SerializeToString())
 
 
-def destination(answer: Any) -> str:
-    """Of the header and of the metadata, which must not differ."""
-    (option,) = answer.request_headers.response.header_mutation.set_headers
-    assert option.header.key == DESTINATION
-    assert answer.dynamic_metadata.fields["envoy.lb"].struct_value.fields[DESTINATION].string_value == option.header.raw_value.decode()
-    return option.header.raw_value.decode()
-
-
-def passed(answers: list[Any]) -> tuple[bytes, list[bool]]:
-    pieces = [each.request_body.response.body_mutation.streamed_response for each in answers]
-    return b"".join(each.body for each in pieces), [each.end_of_stream for each in pieces]
-
-
-def test_headers_are_answered_when_the_body_is_whole() -> None:
-    one = Exchange(pool(), 1, PickerCounts())
-    assert list(one.hear(0, message("request_headers"))) == []
-    assert list(one.hear(0, message("request_body", b'{"prompt": '))) == []
-    first, *rest = one.hear(0, message("request_body", b'"a"}', last=True))
-    assert destination(first) in {A, B}
-    assert passed(rest) == (b'{"prompt": "a"}', [True])
-
-
-def test_a_request_without_a_body_is_answered_at_once() -> None:
-    (only,) = Exchange(pool(), 1, PickerCounts()).hear(0, message("request_headers", last=True))
-    assert destination(only) in {A, B}
-
-
-def test_trailers_end_a_body() -> None:
-    one = Exchange(pool(), 1, PickerCounts())
-    one.hear(0, message("request_body", b"{}"))
-    first, body, trailers = one.hear(0, message("request_trailers"))
-    assert destination(first) in {A, B}
-    assert passed([body]) == (b"{}", [False])
-    assert trailers.HasField("request_trailers")
-
-
-def test_only_the_endpoints_that_the_proxy_names_are_picked() -> None:
-    for number in range(4):
-        (only,) = Exchange(pool(), number, PickerCounts()).hear(0, message("request_headers", last=True, among=[B]))
-        assert destination(only) == B
-
-
-@pytest.mark.parametrize(("there", "among"), [([], None), ([A, B], []), ([A, B], ["10.0.0.3:8000"])])
-def test_without_an_eligible_endpoint_the_answer_is_unavailable(there: list[str], among: list[str] | None) -> None:
-    tracked = Tracked(16)
-    tracked.endpoints(dict.fromkeys(there, EngineFacts()))
-    (only,) = Exchange(tracked, 1, PickerCounts()).hear(0, message("request_headers", last=True, among=among))
-    assert only.immediate_response.status.code == 503
-    assert tracked.idle()
-
-
-def test_a_body_above_the_bound_is_sent_by_load_and_passed_on_as_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "LARGEST", 10)
-    one = Exchange(pool(), 1, PickerCounts())
-    assert list(one.hear(0, message("request_body", b"123456789"))) == []
-    first, *rest = one.hear(0, message("request_body", b"abc"))
-    assert destination(first) in {A, B}
-    assert passed(rest) == (b"123456789abc", [False])
-    assert passed(list(one.hear(0, message("request_body", b"d", last=True)))) == (b"d", [True])
-
-
-@given(st.binary(max_size=3 * PIECE), st.integers(1, PIECE * 2))
-def test_a_body_is_passed_on_as_it_came(body: bytes, piece: int) -> None:
-    one, heard = Exchange(pool(), 1, PickerCounts()), list[Any]()
-    for start in range(0, len(body) or 1, piece):
-        heard += one.hear(0, message("request_body", body[start : start + piece], last=start + piece >= len(body)))
-    whole, ends = passed(heard[1:])
-    assert whole == body
-    assert ends == [*[False] * (len(ends) - 1), True] if body else ends == []
+def destination(answer: Any) -> str | None:
+    options = list(answer.request_body.response.header_mutation.set_headers)
+    assert [each.header.key for each in options] == [PICKED_HEADER] * len(options)
+    return b64decode(options[0].header.raw_value).decode() if options else None
 
 
 @pytest.mark.parametrize(
-    "end",
-    [
-        [message("response_headers", last=True)],
-        [message("response_headers"), message("response_body", b"a"), message("response_body", last=True)],
-        [message("response_headers"), message("response_body", b"a"), message("response_trailers")],
-        [],
-    ],
+    ("cluster", "picked"),
+    [(STABLE, A), (STABLE.replace("r1", "r2"), B), (STABLE.replace("assist", "other"), None), ("", None), ("|||", None)],
 )
-def test_a_request_counts_until_its_answer_has_ended_or_its_caller_left(end: list[Any]) -> None:
-    tracked = pool()
+def test_an_endpoint_is_named_of_the_version_that_the_route_chose(cluster: str, picked: str | None) -> None:
+    one = Exchange(pools(), 1, PickerCounts())
+    (headers,) = one.hear(0, message("request_headers", cluster=cluster))
+    assert headers.HasField("request_headers"), "Envoy then sends the body"
+    (body,) = one.hear(0, message("request_body", b'{"prompt": "a"}', last=True))
+    assert destination(body) == picked
+
+
+def test_a_request_without_a_body_is_left_to_the_proxy() -> None:
+    tracked = pools()
+    (only,) = Exchange(tracked, 1, PickerCounts()).hear(0, message("request_headers", last=True, cluster=STABLE))
+    assert only.HasField("request_headers")
+    assert tracked.idle()
+
+
+@pytest.mark.parametrize(("body", "outcome"), [(b'{"prompt": "a"}', PICKED), (b'{"prompt": "a', UNKNOWN), (b"", UNKNOWN)])
+def test_a_body_of_which_the_end_is_missing_goes_by_load(body: bytes, outcome: str) -> None:
+    counts = PickerCounts()
+    (answer,) = Exchange(pools(), 1, counts).hear(0, message("request_body", body, cluster=STABLE))
+    assert destination(answer) == A
+    assert counts.outcomes == {outcome: 1}
+
+
+def test_where_nothing_can_be_picked_it_is_counted() -> None:
+    counts = PickerCounts()
+    list(Exchange(Tracked(16), 1, counts).hear(0, message("request_body", b"{}", cluster=STABLE)))
+    assert counts.outcomes == {NONE: 1}
+
+
+def test_a_request_counts_until_its_stream_ends() -> None:
+    tracked = pools()
     one = Exchange(tracked, 1, PickerCounts())
-    list(one.hear(0, message("request_headers", last=True)))
+    list(one.hear(0, message("request_headers", cluster=STABLE)))
+    list(one.hear(0, message("request_body", b"{}")))
+    (trailers,) = one.hear(1, message("response_trailers"))
+    assert trailers.HasField("response_trailers")
     assert not tracked.idle()
-    for each in end:
-        assert len(list(one.hear(1, each))) == 1
-    if not end:
-        one.close(1)
+    one.close(2)
+    assert tracked.idle()
+
+
+@given(st.lists(st.sampled_from(["request_headers", "request_body", "response_trailers"]), max_size=6))
+def test_whatever_is_said_twice_nothing_is_left_of_a_request(parts: list[str]) -> None:
+    tracked = pools()
+    one = Exchange(tracked, 1, PickerCounts())
+    for part in parts:
+        assert len(list(one.hear(0, message(part, cluster=STABLE)))) == 1
+    one.close(1)
     assert tracked.idle()
 
 

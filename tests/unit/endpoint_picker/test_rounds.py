@@ -22,17 +22,23 @@ class Heard:
     says: Mapping[str, EnginePage | OSError] = field(default_factory=dict[str, EnginePage | OSError])
     there: dict[str, EngineFacts] | None = field(default_factory=lambda: {A: EngineFacts("r1", life="1"), B: EngineFacts("r1", life="1")})
     told: list[dict[str, int | None]] = field(default_factory=list[dict[str, int | None]])
-    reported: dict[str, int] = field(default_factory=dict[str, int])
+    reported: dict[str, int | None] = field(default_factory=dict[str, int | None])
+    paced: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     failed: list[str] = field(default_factory=list[str])
 
     def rounds(self) -> Rounds:
         return Rounds(
             self.engines,
             lambda there: self.told.append({address: facts.capacity for address, facts in there.items()}),
-            self.reported.__setitem__,
+            self.report,
             lambda what, _: self.failed.append(what),
             self.page,
         )
+
+    def report(self, address: str, in_progress: int | None, computed: float, took: float) -> None:
+        self.reported[address] = in_progress
+        if address == A:
+            self.paced.append((computed, took))
 
     def engines(self) -> Mapping[str, EngineFacts]:
         if self.there is None:
@@ -68,6 +74,15 @@ def test_what_an_engine_once_said_of_its_size_is_believed_until_it_begins_anew()
     heard.there = {A: EngineFacts("r1", life="2"), B: EngineFacts("r1", life="1")}
     once(rounds)
     assert heard.told[-1] == {A: None, B: 1000}
+
+
+def test_what_an_engine_has_computed_is_told_since_it_last_said_so() -> None:
+    heard = Heard()
+    rounds = heard.rounds()
+    for computed, took, life in ((500, 5.0, "1"), (700, 6.0, "1"), (100, 1.0, "1"), (300, 2.0, "2"), (350, 2.5, "2")):
+        heard.there, heard.says = {A: EngineFacts("r1", life=life)}, {A: EnginePage(1000, 1, computed, took)}
+        once(rounds)
+    assert heard.paced == [(0, 0), (200, 1.0), (0, 0), (0, 0), (50, 0.5)], "of one that began anew nothing"
 
 
 def test_while_the_api_server_is_silent_the_engines_stay_and_are_asked() -> None:

@@ -1,9 +1,9 @@
-"""What a picker knows of its pool, from prompt to prompt."""
+"""What a picker knows of its pools, from prompt to prompt."""
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.endpoint_picker.tracking import EngineFacts, Tracked
+from headway.endpoint_picker.tracking import FIRST_RATE, EngineFacts, Tracked
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
 
@@ -16,117 +16,106 @@ def pool(block: int = 16, **capacities: int) -> Tracked:
 
 def test_a_conversation_goes_on_where_it_began() -> None:
     tracked = pool()
-    first = tracked.send(0, "first", 64, "abcd")
-    tracked.answering(0.1, "first")
+    first = tracked.send(0, "first", "", 64, "abcd")
     tracked.ended(0.2, "first")
-    assert tracked.send(5, "other", 64, "wxyz") != first
+    assert tracked.send(5, "other", "", 64, "wxyz") != first
     tracked.ended(5.5, "other")
-    assert tracked.send(6, "second", 96, "abcdef") == first
+    assert tracked.send(6, "second", "", 96, "abcdef") == first
 
 
 def test_prompts_that_begin_alike_at_once_are_spread() -> None:
     tracked = pool()
-    assert {tracked.send(0, number, 800, [*range(40), *(f"own {number} {each}" for each in range(10))]) for number in range(4)} == {
-        (A,),
-        (B,),
-    }
+    prompts = {number: [*range(40), *(f"own {number} {each}" for each in range(10))] for number in range(4)}
+    assert {tracked.send(0, number, "", 800, keys) for number, keys in prompts.items()} == {A, B}
 
 
 def test_a_queue_is_believed_to_shorten_while_it_is_computed() -> None:
     tracked = pool()
-    tracked.send(0, "long", 8000, ())
-    assert tracked.send(0.01, "short", 4000, ()) == (B,)
-    tracked.answering(0.1, "short")
-    tracked.send(0.1, "on B", 6000, ())
-    assert tracked.send(0.39, "next", 100, ()) == (A,), "of 8,000 tokens 200 are left"
+    tracked.send(0, "long", "", int(FIRST_RATE / 2), ())
+    assert tracked.send(0.01, "short", "", int(FIRST_RATE / 4), ()) == B
+    tracked.send(0.25, "on B", "", int(FIRST_RATE / 3), ())
+    assert tracked.send(0.49, "next", "", 100, ()) == A, "of the long one next to nothing is left"
+
+
+def test_a_pool_computes_as_fast_as_its_engines_show_and_no_other_does() -> None:
+    tracked = Tracked(16)
+    tracked.endpoints({A: EngineFacts("r1"), B: EngineFacts("r1"), "10.0.0.3:8000": EngineFacts("r2"), "10.0.0.4:8000": EngineFacts("r2")})
+    tracked.reported(A, None, 1000.0, 10.0)
+    for name in ("r1", "r2"):
+        first = tracked.send(0, f"long {name}", name, 2000, ())
+        tracked.send(0.01, f"short {name}", name, 400, ())
+        assert (tracked.send(3, f"next {name}", name, 10, ()) == first) is (name == "r2"), "at 100 tokens a second it is still busy"
+
+
+def test_an_engine_that_has_nothing_left_waits_for_nothing() -> None:
+    tracked = pool()
+    tracked.reported(A, None, 1.0, 10.0)
+    first = tracked.send(0, "long", "", 5000, ())
+    tracked.ended(1, "long")
+    tracked.send(1, "other", "", 10, ())
+    assert tracked.send(1, "next", "", 10, ()) == first
 
 
 def test_an_endpoint_that_is_gone_is_not_picked_and_its_requests_end() -> None:
     tracked = pool()
     for number in range(4):
-        tracked.send(0, number, 100, ())
+        tracked.send(0, number, "", 100, ())
     tracked.endpoints({A: EngineFacts(capacity=10_000)})
     for number in range(4):
-        tracked.answering(1, number)
         tracked.ended(2, number)
-    assert tracked.send(3, "next", 100, ()) == (A,)
+    tracked.reported(B, 5, 10.0, 1.0)
+    assert tracked.send(3, "next", "", 100, ()) == A
 
 
 def test_an_endpoint_that_comes_back_holds_nothing() -> None:
     tracked = pool()
-    first = tracked.send(0, "first", 64, "abcd")
+    tracked.send(0, "first", "", 64, "abcd")
     tracked.ended(1, "first")
     tracked.endpoints({})
-    assert tracked.send(2, "none", 64, "abcd") == ()
+    assert tracked.send(2, "none", "", 64, "abcd") is None
     tracked.endpoints({A: EngineFacts(capacity=10_000), B: EngineFacts(capacity=10_000)})
-    assert {tracked.send(3, each, 64, each * 4) for each in "pq"} == {(A,), (B,)}, first
+    assert {tracked.send(3, each, "", 64, each * 4) for each in "pq"} == {A, B}
 
 
-def test_only_the_endpoints_that_are_asked_for_are_picked() -> None:
-    tracked = pool()
-    assert [tracked.send(0, number, 5000, (), among=[B]) for number in range(3)] == [(B,)] * 3
-    assert tracked.send(0, "none", 10, (), among=["10.0.0.3:8000"]) == ()
-
-
-def two_pools() -> Tracked:
-    found = Tracked(16)
-    found.endpoints({A: EngineFacts("r1"), B: EngineFacts("r2"), "10.0.0.3:8000": EngineFacts("r2")})
-    return found
-
-
-def test_of_every_pool_one_endpoint_is_picked_until_one_has_served() -> None:
-    tracked = two_pools()
-    picked = tracked.send(0, "first", 64, "abcd")
-    assert picked[0] == A
-    assert picked[1] in {B, "10.0.0.3:8000"}
-    assert tracked.served(1, "first", picked[1])
-    assert tracked.counts() == (3, 1)
-    tracked.ended(2, "first")
-    assert tracked.idle()
-    assert tracked.send(3, "second", 96, "abcdef")[1] == picked[1], "only who served holds the prompt"
-
-
-def test_what_was_served_elsewhere_counts_nowhere() -> None:
-    tracked = two_pools()
-    tracked.send(0, "first", 8000, ())
-    assert not tracked.served(1, "first", "10.0.0.9:8000")
-    assert tracked.served(1, "unknown", A)
-    tracked.answering(1, "first")
-    tracked.ended(2, "first")
-    assert tracked.idle()
+def test_an_endpoint_is_picked_of_the_version_that_is_asked_for() -> None:
+    tracked = Tracked(16)
+    tracked.endpoints({A: EngineFacts("r1"), B: EngineFacts("r2")})
+    assert [tracked.send(0, number, "r2", 5000, ()) for number in range(3)] == [B] * 3
+    assert tracked.send(0, "none", "r3", 10, ()) is None
+    assert tracked.counts() == (2, 3)
 
 
 def test_requests_that_others_sent_count_as_load() -> None:
     tracked = pool()
     tracked.reported(A, 5)
     tracked.reported("10.0.0.9:8000", 5)
-    assert [tracked.send(0, number, 10, ()) for number in range(3)] == [(B,)] * 3
+    assert [tracked.send(0, number, "", 10, ()) for number in range(3)] == [B] * 3
 
 
 def test_an_endpoint_that_says_its_size_holds_what_it_held_unless_begun_anew() -> None:
     tracked = Tracked(16)
     tracked.endpoints({A: EngineFacts(life="1"), B: EngineFacts(life="1")})
-    first = tracked.send(0, "first", 64, "abcd")[0]
+    first = tracked.send(0, "first", "", 64, "abcd")
     tracked.ended(1, "first")
     tracked.endpoints({A: EngineFacts(capacity=10_000, life="1"), B: EngineFacts(capacity=10_000, life="1")})
-    assert tracked.send(2, "second", 64, "abcd") == (first,)
+    assert tracked.send(2, "second", "", 64, "abcd") == first
     tracked.ended(3, "second")
     tracked.endpoints({A: EngineFacts(capacity=10_000, life="2"), B: EngineFacts(capacity=10_000, life="2")})
-    assert {tracked.send(4, each, 64, "abcd")[0] for each in "pq"} == {A, B}
+    assert {tracked.send(4, each, "", 64, "abcd") for each in "pq"} == {A, B}
 
 
-@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["send", "answering", "ended"]), st.text("abc", max_size=5)), max_size=60))
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["send", "ended", "gone"]), st.text("abc", max_size=5)), max_size=60))
 def test_when_every_request_has_ended_nothing_is_counted(steps: list[tuple[int, str, str]]) -> None:
     tracked, sent = pool(), set[int]()
     for now, (request, what, keys) in enumerate(steps):
         if what == "send" and request not in sent:
-            tracked.send(now, request, 16 * len(keys) + 1, keys)
+            tracked.send(now, request, "", 16 * len(keys) + 1, keys)
             sent.add(request)
-        elif what == "answering":
-            tracked.answering(now, request)
         elif what == "ended":
             tracked.ended(now, request)
             sent.discard(request)
+        elif what == "gone":
+            tracked.endpoints({A: EngineFacts(capacity=10_000)})
     for request in sent:
         tracked.ended(len(steps), request)
     assert tracked.idle()

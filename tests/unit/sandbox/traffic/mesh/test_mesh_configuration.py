@@ -187,6 +187,9 @@ def test_the_gateways_filters_have_one_order_whichever_object_is_older(youngest_
         "headway.activate",
         "headway.experiment",
         "headway.overload",
+        "headway.picked",
+        "headway.pick",
+        "headway.session",
         patches.ROUTER,
     ]
 

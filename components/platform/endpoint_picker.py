@@ -1,0 +1,66 @@
+"""What names an engine for each prompt, of services that ask for it: `headway endpoint-picker`, where the environment names an image. Pure.
+
+The gateway's proxies ask it with the request's body, and send the request by their own balancer where it does not answer. One replica: each of
+two would know half of the prompts. It may read which endpoints there are, and engines' metrics pages, as Prometheus does past their proxies.
+The mesh lets the gateway ask and nobody else, for prompts are told here.
+"""
+
+from typing import Any
+
+from components import rbac
+from components.labels import labels
+from components.manifests import Manifest, object_
+from components.platform import loops
+from headway.wire import ENDPOINT_PICKER_COMMAND, ENDPOINT_PICKER_NAMESPACE, GATEWAY_NAMESPACE, RELAY_PORT
+
+NAME = ENDPOINT_PICKER_NAMESPACE
+PORT, SHOWN_PORT, SHOWN_PORT_NAME = 9002, 9090, "metrics"
+CLUSTER = f"outbound|{PORT}||{NAME}.{NAME}.svc.cluster.local"
+"""istiod's name for it in the configuration of a proxy."""
+GRACE_SECONDS = 30
+_RULES = rbac.rules(("discovery.k8s.io", ("endpointslices",), ("list",)))
+
+
+def manifests(image: str) -> tuple[Manifest, ...]:
+    """Identity, rights, the process itself, who may ask it, and what scrapes it; `image`: one of headway by digest. Needs the Prometheus
+    operator's definitions and the mesh's."""
+    found, rights = labels(NAME), rbac.role(f"headway-{NAME}", _RULES, labels(NAME))
+    callers = {"from": [{"source": {"namespaces": [GATEWAY_NAMESPACE]}}], "to": [{"operation": {"ports": [str(PORT)]}}]}
+    only = {"selector": {"matchLabels": loops.picked(NAME)}, "action": "ALLOW", "rules": [callers]}
+    ports = [{"name": "grpc", "port": PORT, "targetPort": PORT, "protocol": "TCP"}]
+    # Past the proxy: the scraper of its series, and the pages of engines, which show theirs so.
+    past = {
+        "traffic.sidecar.istio.io/excludeInboundPorts": str(SHOWN_PORT),
+        "traffic.sidecar.istio.io/excludeOutboundPorts": str(RELAY_PORT),
+    }
+    running = loops.deployment(NAME, NAME, _container(image), grace_seconds=GRACE_SECONDS, annotations=past)
+    running["spec"]["replicas"] = 1
+    return (
+        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=NAME, labels=found)),
+        Manifest(role="rights", body=rights),
+        Manifest(role="binding", after=("account", "rights"), body=rbac.binding(rights, [rbac.account(NAME, NAME)])),
+        Manifest(
+            role="callers", body=object_("security.istio.io/v1", "AuthorizationPolicy", NAME, namespace=NAME, labels=found, spec=only)
+        ),
+        Manifest(
+            role="service",
+            body=object_("v1", "Service", NAME, namespace=NAME, labels=found, spec={"selector": loops.picked(NAME), "ports": ports}),
+        ),
+        Manifest(role="picker", after=("account", "binding", "callers"), body=running),
+        Manifest(role="monitor", body=loops.monitor(NAME, NAME, SHOWN_PORT_NAME, series=1000)),
+    )
+
+
+def _container(image: str) -> dict[str, Any]:
+    serve, show = f"0.0.0.0:{PORT}", f"0.0.0.0:{SHOWN_PORT}"
+    return {
+        "image": image,
+        "args": [ENDPOINT_PICKER_COMMAND, "--in-cluster", "--serve", serve, "--metrics", show, "--page-port", str(RELAY_PORT)],
+        "ports": [
+            {"name": "grpc", "containerPort": PORT, "protocol": "TCP"},
+            {"name": SHOWN_PORT_NAME, "containerPort": SHOWN_PORT, "protocol": "TCP"},
+        ],
+        # What it believes of an engine's cache takes about 4 MiB.
+        "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+        **loops.probes(SHOWN_PORT_NAME),
+    }
