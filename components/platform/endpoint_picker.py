@@ -61,6 +61,6 @@ def _container(image: str) -> dict[str, Any]:
             {"name": SHOWN_PORT_NAME, "containerPort": SHOWN_PORT, "protocol": "TCP"},
         ],
         # What it believes of an engine's cache takes about 4 MiB.
-        "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
         **loops.probes(SHOWN_PORT_NAME),
     }

@@ -14,13 +14,14 @@ import grpc.aio
 
 from headway.endpoint_picker.exchange import Exchange, PickerCounts
 from headway.endpoint_picker.messages import ProcessingRequest, ProcessingResponse
+from headway.endpoint_picker.prompts import LARGEST
 from headway.endpoint_picker.tracking import Tracked
 
 SERVICE = "envoy.service.ext_proc.v3.ExternalProcessor"
 MOST_AT_ONCE = 20_000
 """Requests in progress; more are refused, and Envoy does with them what it does without a picker."""
-LARGEST_MESSAGE = 4 << 20
-"""Bytes. Envoy sends of a body what its buffer takes: 1 MiB."""
+LARGEST_MESSAGE = LARGEST + (1 << 20)
+"""Bytes. Envoy sends of a body what its buffer takes: 1 MiB, or for a host whose requests may wait, 8."""
 GRACE_SECONDS = 1.0
 """For questions that are being answered when it ends."""
 

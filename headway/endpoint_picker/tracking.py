@@ -1,7 +1,8 @@
 """What is known of each endpoint between two prompts: what was sent there, what has ended since, and how fast engines compute.
 
-Nobody says when a prompt has been computed: answers do not pass here. A queue is believed to shorten at the pace that engines' pages show; too
-slow a pace costs less than too fast a one (`benchmarks/engine_pools`).
+Nobody says when a prompt has been computed: answers do not pass here. A queue is believed to shorten at the best pace that engines' pages have
+shown of late: they count the time of prompts that were computed together for each, so a mean is too slow, and then p99 was up to four times
+that of round robin (`benchmarks/engine_pools`).
 """
 
 from collections import Counter
@@ -14,8 +15,8 @@ from headway.endpoint_picker.prefixes import PrefixMemory
 
 FIRST_RATE = 20_000.0
 """Tokens of prefill a second, until engines have shown theirs: an 8B model on an H100, carefully."""
-FADING = 0.9
-"""Of what is known of a pool's pace, what counts beside the next report."""
+FADING, FASTEST = 0.999, 1e6
+"""What is left of a pool's pace after a slower report; and no engine has more tokens a second."""
 CAPACITY = 100_000
 """Tokens of a KV cache whose endpoint has not said its size."""
 
@@ -58,22 +59,6 @@ class _Request:
 
 
 @dataclass
-class _Pace:
-    """How fast the engines of a pool compute prompts."""
-
-    computed: float = 0.0
-    took: float = 0.0
-
-    def heard(self, tokens: float, seconds: float) -> None:
-        if tokens > 0 and seconds > 0:
-            self.computed, self.took = self.computed * FADING + tokens, self.took * FADING + seconds
-
-    @property
-    def rate(self) -> float:
-        return self.computed / self.took if self.took else FIRST_RATE
-
-
-@dataclass
 class Tracked:
     """All pools, as their picker knows them. Times are seconds of the caller's clock, requests any names of theirs."""
 
@@ -81,7 +66,7 @@ class Tracked:
     """Tokens of a block of keys."""
     _endpoints: dict[str, _Endpoint] = field(default_factory=dict[str, _Endpoint])
     _pools: dict[str, dict[str, _Endpoint]] = field(default_factory=dict[str, dict[str, _Endpoint]])
-    _paces: dict[str, _Pace] = field(default_factory=dict[str, _Pace])
+    _paces: dict[str, float] = field(default_factory=dict[str, float])
     _requests: dict[Hashable, _Request] = field(default_factory=dict[Hashable, _Request])
     _shared: Counter[Hashable] = field(default_factory=Counter[Hashable])
     _turn: int = 0
@@ -103,7 +88,7 @@ class Tracked:
         self._pools = {}
         for address, each in self._endpoints.items():
             self._pools.setdefault(each.facts.pool, {})[address] = each
-        self._paces = {pool: self._paces.get(pool) or _Pace() for pool in self._pools}
+        self._paces = {pool: pace for pool, pace in self._paces.items() if pool in self._pools}
 
     def reported(self, address: str, in_progress: int | None, computed: float = 0.0, took: float = 0.0) -> None:
         """An endpoint says how many requests it has, whoever sent them, and how many tokens of prompts it has computed since it last said
@@ -111,13 +96,15 @@ class Tracked:
         if (known := self._endpoints.get(address)) is not None:
             if in_progress is not None:
                 known.others = max(in_progress - known.running, 0)
-            self._paces[known.facts.pool].heard(computed, took)
+            if computed > 0 and took > 0:
+                pace, pool = min(computed / took, FASTEST), known.facts.pool
+                self._paces[pool] = max(pace, self._paces.get(pool, 0.0) * FADING)
 
     def send(self, now: float, request: Hashable, pool: str, tokens: int, keys: Sequence[Hashable]) -> str | None:
         """The endpoint of a pool for a prompt, which is taken as sent there; None if there is none."""
         if not (there := self._pools.get(pool)):
             return None
-        rate = self._paces[pool].rate
+        rate = self._paces.get(pool, FIRST_RATE)
         matched = {address: each.memory.matched(keys) for address, each in there.items()}
         best = max(matched.values())
         needed = [0.0, *accumulate(worth(self._shared[key]) for key in keys[:best])]

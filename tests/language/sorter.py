@@ -11,7 +11,8 @@ from types import MappingProxyType
 from typing import Any
 
 from headway.wire import RELAY_PORT
-from sandbox.traffic import servers
+from sandbox.cluster.processes import Supervisor
+from sandbox.traffic import endpoint_picker, servers
 from sandbox.traffic.kube import Object
 from sandbox.traffic.mesh.tokens import TokenIssuers
 from sandbox.traffic.pod_addresses import ADDRESS
@@ -109,6 +110,12 @@ class Sorter:
 
     def total(self, name: str, **labels: str) -> float:
         return total(self.page(), name, labels)
+
+    def at_picker(self, name: str, **labels: str) -> float:
+        """What the endpoint picker shows of itself."""
+        port = Supervisor(self.bed.layout).port(endpoint_picker.SHOWN)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+            return total(answer.read().decode(), f"headway_endpoint_picker_{name}", labels)
 
     def at_gateway(self, name: str, **labels: str) -> float:
         """What the gateway's proxy has measured, as the scraper gets it."""

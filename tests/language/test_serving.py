@@ -78,6 +78,15 @@ def test_the_first_token_comes_at_the_gateway_when_the_server_says(sorter: Sorte
     assert server <= gateway < server + 1.0, "a connection, two proxies, and a busy machine"
 
 
+def test_each_prompt_is_picked_for_among_the_engines_that_serve(sorter: Sorter) -> None:
+    before = sorter.at_picker("requests_total", outcome="by_prompt")
+    for number in range(5):
+        assert sorter.ask(COMPLETIONS, prompt=question(WORDS, f"{number} "), max_tokens=4)[0] == 200
+    assert sorter.at_picker("requests_total", outcome="by_prompt") == before + 5
+    assert (sorter.at_picker("engines"), sorter.at_picker("failures_total", outcome="page")) == (1, 0)
+    eventually(lambda: sorter.at_picker("requests_in_progress") == 0)
+
+
 def test_tokens_are_counted_as_the_answer_says(sorter: Sorter) -> None:
     before = [sorter.total(f"vllm:{kind}_tokens_total") for kind in ("prompt", "generation")]
     _, said = sorter.ask(COMPLETIONS, prompt=question(WORDS), max_tokens=40)

@@ -56,7 +56,7 @@ def test_the_services_of_versions_are_marked_and_no_other() -> None:
     assert list(marked.values()) == ["endpoint_picker"] * 2
 
 
-def test_the_filters_that_pick_are_the_last_before_the_router_and_run_for_nobody_by_themselves() -> None:
+def test_the_filters_that_pick_are_the_last_and_run_for_nobody_by_themselves() -> None:
     chain = gateway_filters.chain()
     assert [each["name"] for each in chain[-3:]] == [gateway_filters.PICKED, gateway_filters.PICK, gateway_filters.SESSION]
     assert all(each["disabled"] for each in chain[-3:])
