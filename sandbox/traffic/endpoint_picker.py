@@ -64,8 +64,9 @@ def _main(serve: str, show: str, kubeconfig: str) -> None:
     def say(line: str) -> None:
         print(line, flush=True)  # noqa: T201
 
-    places = {"serve": ("127.0.0.1", int(serve)), "show": ("127.0.0.1", int(show))}
-    asyncio.run(run(lambda: proxies(cluster.engines()), partial(asked_page, port=RELAY_PORT), **places, say=say))
+    place, own = ("127.0.0.1", int(serve)), ("127.0.0.1", int(show))
+    page = partial(asked_page, port=RELAY_PORT)
+    asyncio.run(run(lambda: proxies(cluster.engines()), page, serve=place, show=own, say=say))
 
 
 if __name__ == "__main__":
