@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -22,6 +22,8 @@ from headway.service_status.replicas import ServiceStatus
 
 _BURNS = 1.0
 """At this rate an error budget lasts exactly for its window."""
+_LATELY = timedelta(hours=1)
+"""As far back as promises are measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +101,10 @@ def _document(picture: Picture, service: ServiceView) -> dict[str, Any]:
                 "wanted": arm.wanted,
                 "ready": arm.ready,
                 "why": arm.reason or None,
-                "pods": [{"name": pod.name, "node": pod.node or None, "ready": pod.ready, "why": pod.reason or None} for pod in arm.pods],
+                "pods": [
+                    {"name": pod.name, "node": pod.node or None, "ready": pod.ready, "why": pod.reason or None, "ended": pod.ended or None}
+                    for pod in arm.pods
+                ],
             }
             for arm in service.arms
         ],
@@ -122,11 +127,14 @@ def _table(picture: Picture) -> Table:
 
 
 def _missing(picture: Picture) -> Iterator[str]:
-    """A line for each arm that lacks a replica."""
+    """A line for each arm that lacks a replica, and for each pod of which a container ended in the last hour and runs again."""
     for service in picture.services:
         for arm in service.arms:
+            who = f"{escape(service.chain)} {escape(_named(arm))}"
             if arm.reason:
-                yield f"  [red]{escape(service.chain)} {escape(_named(arm))}[/red]: {escape(arm.reason)}"
+                yield f"  [red]{who}[/red]: {escape(arm.reason)}"
+            lately = (pod for pod in arm.pods if pod.ended_at and picture.now - pod.ended_at < _LATELY)
+            yield from (f"  [yellow]{who}[/yellow]: {escape(pod.name)}: {escape(pod.ended)}" for pod in lately)
 
 
 def _full(picture: Picture, service: ServiceView) -> RenderableType:
@@ -159,7 +167,9 @@ def _replicas(service: ServiceView) -> RenderableType:
         branch = tree.add(f"{escape(_named(arm))} [{colour}]{arm.ready} of {arm.wanted} ready[/]")
         for pod in arm.pods:
             where = f"{escape(pod.name)} [dim]{escape(pod.node or 'on no node')}[/dim]"
-            branch.add(f"{where} [green]ready[/green]" if pod.ready else f"{where} [red]{escape(pod.reason)}[/red]")
+            leaf = branch.add(f"{where} [green]ready[/green]" if pod.ready else f"{where} [red]{escape(pod.reason)}[/red]")
+            if pod.ended:
+                leaf.add(f"[yellow]{escape(pod.ended)}[/yellow]")
         if arm.reason and not any(pod.reason for pod in arm.pods):
             branch.add(f"[red]{escape(arm.reason)}[/red]")
     return tree
@@ -223,7 +233,7 @@ def _release(picture: Picture, service: ServiceView) -> str:
     rollout = known.service.running if known else None
     if known is None:
         return ""
-    return f"{rollout.release} {rollout.status}: {messages.split(rollout.split)}" if rollout else "none under way"
+    return f"{rollout.release} {rollout.status}: {messages.split(rollout.split)}" if rollout else "none"
 
 
 def _links(picture: Picture, service: ServiceView) -> Mapping[str, str]:

@@ -8,6 +8,7 @@ by the nodes of that pool. What no rule here explains is left in the words of wh
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -18,6 +19,8 @@ _PULLS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "SignatureValidationFailed"}
 )
 """Reasons of a waiting container whose image is missing (kubelet, `pkg/kubelet/images/types.go`)."""
+_PULLED = re.compile(r'"?: (?P<why>.+)', re.DOTALL)
+"""What a registry or the kubelet says after an image's name; containerd repeats the name at each step (`core/remotes/docker/resolver.go`)."""
 _CRASHES = "CrashLoopBackOff"
 _QUOTA = re.compile(r"exceeded quota: (?P<name>[^,]+), requested: (?P<asked>.+), used: (?P<used>.+), limited: (?P<limited>.+)")
 """As ResourceQuota's admission says it (kubernetes, `plugin/pkg/admission/resourcequota/controller.go`)."""
@@ -97,6 +100,15 @@ def _kind(container: Body, ended: PendingKind) -> PendingKind:
 def out_of_memory(container: Body) -> bool:
     """Whether the kernel ended it the last time, for its memory."""
     return container.get("lastState", {}).get("terminated", {}).get("reason") == "OOMKilled"
+
+
+def ended(pod: Body) -> tuple[str, datetime | None]:
+    """How often containers of `pod` that run again have ended, and how they did the last time, with its time; empty where none has."""
+    status = pod.get("status", {})
+    started = (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ()))
+    again = [each for each in started if "running" in each.get("state", {}) and each.get("restartCount")]
+    times = [datetime.fromisoformat(at) for each in again if (at := each.get("lastState", {}).get("terminated", {}).get("finishedAt"))]
+    return "; ".join(map(_ends, again)), max(times, default=None)
 
 
 def refused(conditions: Iterable[Body]) -> str:
@@ -207,12 +219,20 @@ def _waits(container: Body, pod: Body) -> str:
     reason, message = waiting.get("reason", ""), waiting.get("message", "")
     if reason in _PULLS:
         image = next((c.get("image") for c in _containers(pod) if c.get("name") == name), container.get("image", ""))
-        return f"image {image} cannot be pulled: {message or reason}"
+        said = _PULLED.match(message.rpartition(image)[2]) if image else None
+        return f"image {image} cannot be pulled: {said['why'] if said else message or reason}"
     if reason == _CRASHES:
-        ended = container.get("lastState", {}).get("terminated", {})
-        how = f"{ended.get('reason', 'ended')}, exit code {ended.get('exitCode', '?')}"
-        return f"container {name} ended {container.get('restartCount', '?')} times, the last time with {how}"
+        return _ends(container)
     return " ".join(part for part in (reason, message) if part)
+
+
+def _ends(container: Body) -> str:
+    """How often a container has ended, and of the last time when and how."""
+    last, times = container.get("lastState", {}).get("terminated", {}), container.get("restartCount", "?")
+    at = f"{last['finishedAt'][:16].replace('T', ' ')}Z" if last.get("finishedAt") else ""
+    often = "once" if times == 1 else f"{times} times, the last time"
+    how = f"{last.get('reason', 'ended')}, exit code {last.get('exitCode', '?')}"
+    return f"container {container.get('name', '?')} ended {often} {f'at {at} ' if at else ''}with {how}"
 
 
 def _unproven(status: Body, events: Iterable[Body]) -> str:

@@ -3,6 +3,7 @@ objects as the API server answers them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from headway.problem import on_one_line
@@ -12,12 +13,15 @@ from headway.wire import ARM, MODEL, RELEASE, TENANT
 
 @dataclass(frozen=True, kw_only=True)
 class PodStatus:
-    """One pod: where the scheduler put it, or why it is nowhere."""
+    """One pod: where the scheduler put it, or why it is nowhere. `ended`: how its containers that run again have ended, and `ended_at` when
+    the last one did; empty where none has."""
 
     name: str
     node: str
     ready: bool
     reason: str
+    ended: str
+    ended_at: datetime | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +58,8 @@ def services(
         name = str(pod["metadata"]["name"])
         # Probes answer with what the tenant's code printed.
         reason = on_one_line(pending.why(pod, nodes, pods, about.get(name, ())))
-        return PodStatus(name=name, node=pod.get("spec", {}).get("nodeName") or "", ready=not reason, reason=reason)
+        node, (ended, at) = pod.get("spec", {}).get("nodeName") or "", pending.ended(pod)
+        return PodStatus(name=name, node=node, ready=not reason, reason=reason, ended=on_one_line(ended), ended_at=at)
 
     found: list[ServiceStatus] = []
     for deployment in deployments:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Generator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -157,7 +158,7 @@ def test_a_service_that_lacks_a_replica_says_why_and_the_command_fails(command: 
     answer = command()
     assert answer.exit_code == Exit.REFUSED, answer.output
     said = words(answer)
-    assert f"vision/defects 1/2 {scene.stable} 100 % availability burns 3x none under way" in said
+    assert f"vision/defects 1/2 {scene.stable} 100 % availability burns 3x none" in said
     assert (
         f"vision/defects {scene.stable} (stable): pool l4: 1 of 2 in quarantine (n2); no node has 1 {GPU} left (1 of 1 in use on 1: 1 by vision)"
         in said
@@ -176,6 +177,21 @@ def test_one_service_in_full_has_its_address_pods_and_promises(command: Command,
     assert "availability: 0.3 % of requests broke it in the last hour, 0.1 % may: burns 3x" in said
     assert "now r1: 55 requests a second, 1.2 % fail, p99 148 ms; on average 12 ms in the queue and 120 ms in the model" in said
     assert "headway release report" not in said, "it has had no release"
+
+
+@pytest.mark.parametrize(("minutes", "told"), [(5, True), (90, False)], ids=["lately", "long ago"])
+def test_a_replica_that_serves_again_after_it_was_killed_is_told_of(
+    command: Command, world: type[World], scene: Scene, minutes: int, told: bool
+) -> None:
+    at = datetime.now(UTC) - timedelta(minutes=minutes)
+    killed = {"terminated": {"reason": "OOMKilled", "exitCode": 137, "finishedAt": f"{at:%Y-%m-%dT%H:%M:%SZ}"}}
+    again = {"name": "server", "ready": True, "restartCount": 2, "state": {"running": {}}, "lastState": killed}
+    serving = pod("a", scene.stable, "stable", "n1")
+    serving["status"]["containerStatuses"] = [again]
+    world.objects = {**world.objects, "deployments": [deployment(scene.stable, "stable", 1, 1)], "pods": [serving]}
+    said = f"container server ended 2 times, the last time at {at:%Y-%m-%d %H:%M}Z with OOMKilled, exit code 137"
+    assert (f"vision/defects {scene.stable} (stable): a: {said}" in words(command())) is told
+    assert f"a n1 ready └── {said}" in words(command("vision/defects"))
 
 
 def test_what_is_refused_is_a_share_of_what_is_asked() -> None:

@@ -1,12 +1,16 @@
 """Why a replica is not ready, in words, from objects as the API server answers them."""
 
+from datetime import UTC, datetime
 from typing import Any
 
-from headway.service_status.pending import refused, why
+from headway.service_status.pending import ended, refused, why
 from headway.service_status.replicas import services
 from headway.wire import ARM, MIG_TAINT, MODEL, POOL, QUARANTINE, RELEASE, TENANT
+from sandbox.traffic.node.images import backing_off
+from sandbox.traffic.node.images import refused as absent
 
 GPU = "nvidia.com/gpu"
+ABSENT = f"registry.example/triton@sha256:{'0' * 64}"
 SAID = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 node(s) didn't match Pod's node affinity/selector."
 
 
@@ -84,6 +88,23 @@ def test_an_image_that_cannot_be_pulled_is_named() -> None:
     waiting = {"reason": "ImagePullBackOff", "message": "manifest unknown"}
     said = why(pod(on="a", containerStatuses=[container(state={"waiting": waiting})]))
     assert said == "image registry.example/triton@sha256:1 cannot be pulled: manifest unknown"
+
+
+def test_an_image_is_named_once_however_often_the_runtime_repeats_it() -> None:
+    waiting = {"reason": "ImagePullBackOff", "message": f"{backing_off(ABSENT)}: ErrImagePull: {absent(ABSENT)}"}
+    one = pod(on="a", containerStatuses=[container(state={"waiting": waiting})])
+    one["spec"]["containers"][0]["image"] = ABSENT
+    assert why(one) == f"image {ABSENT} cannot be pulled: not found"
+    waiting["message"] = backing_off(ABSENT)
+    assert why(one) == f"image {ABSENT} cannot be pulled: {waiting['message']}"
+
+
+def test_a_container_that_runs_again_says_how_it_ended() -> None:
+    last = {"terminated": {"reason": "Error", "exitCode": 137, "finishedAt": "2026-11-29T01:23:12Z"}}
+    again = container(state={"running": {}}, ready=True, restartCount=1, lastState=last)
+    said = "container server ended once at 2026-11-29 01:23Z with Error, exit code 137"
+    assert ended(pod(on="a", containerStatuses=[again])) == (said, datetime(2026, 11, 29, 1, 23, 12, tzinfo=UTC))
+    assert ended(pod(on="a", containerStatuses=[container(state={"running": {}}, ready=True, restartCount=0)])) == ("", None)
 
 
 def test_a_container_that_keeps_ending_says_how_often_and_how() -> None:
