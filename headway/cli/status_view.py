@@ -213,14 +213,14 @@ def _promise(promise: Promise) -> str:
 
 
 def present(figures: PresentFigures) -> str:
-    """What a version does now, in a line. The mesh counts and times what its gateway refuses, too."""
+    """What a version does now, in a line: signals are recorded over `DEFAULT_WINDOW`. The mesh counts and times what its gateway refuses, too."""
     failing = "" if figures.errors is None else f", {100 * figures.errors:.3g} % fail"
     slow = "" if figures.p99 is None else f", p99 {_time(figures.p99)}{' with these' if figures.refused else ''}"
     means = {"in the queue": figures.queue, "in the model": figures.compute}
     where = " and ".join(f"{_time(seconds)} {place}" for place, seconds in means.items() if seconds is not None)
     shares = ((100 * rate / max(figures.rate, rate), code) for code, rate in figures.refused)
     refused = "".join(f", {share:.3g} % refused with {code}" for share, code in shares)
-    asked = f"{escape(figures.release)}: {figures.rate:.3g} requests a second{refused}{failing}{slow}"
+    asked = f"{escape(figures.release)}: {figures.rate:.3g} requests a second in the last minute{refused}{failing}{slow}"
     return f"{asked}{f'; on average {where}' if where else ''}"
 
 

@@ -37,7 +37,9 @@ class FileReader:
         self._read = False
 
     def read(self) -> Sequence[LogLine]:
-        found = [line for log in kept(self._folder) if self._wanted(log) for line in self._new(log)]
+        # No line has a time, so whoever printed last comes last: the newest lines are those that are kept.
+        logs = sorted((log for log in kept(self._folder) if self._wanted(log)), key=lambda log: log.path.stat().st_mtime_ns)
+        found = [line for log in logs for line in self._new(log)]
         if self._read:
             return found
         self._read = True

@@ -35,7 +35,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pods = tmp_path / "logs" / "pods"
     for pod in PODS:
         (pods / pod).mkdir(parents=True)
-        for container in ("server", "fetch"):
+        for container in ("fetch", "server"):
             (pods / pod / f"{container}.log").write_text(f"first of {container}\nlast of {container}\n")
     return pods
 
@@ -56,12 +56,20 @@ def run(*words: str) -> Result:
 )
 def test_lines_are_picked_by_tenant_model_release_and_pod(folder: Path, words: list[str], pods: tuple[str, ...]) -> None:
     said = run(*words, "-c", "server").output.splitlines()
-    names = sorted(pod.partition("/")[2] for pod in pods)
+    names = [pod.partition("/")[2] for pod in pods]
     assert said == [f"{pod} server | {text} of server" for pod in names for text in ("first", "last")]
 
 
 def test_the_newest_lines_are_printed_and_no_more_than_asked_for(folder: Path) -> None:
     assert run("assist", "-n", "1").output == "chat-r0123456789-1-d server | last of server\n"
+
+
+def test_of_several_pods_the_one_that_printed_last_has_the_newest_lines(folder: Path) -> None:
+    for pod, at in zip(PODS, (3.0, 2.0, 1.0, 0.0), strict=True):
+        os.utime(folder / pod / "server.log", (at, at))
+    assert run("vision", "-c", "server", "--since", "1970-01-01T00:00:00Z", "-n", "1").output == (
+        "defects-r0123456789-7d-a server | last of server\n"
+    )
 
 
 def test_a_container_that_has_been_silent_since_is_left_out(folder: Path) -> None:

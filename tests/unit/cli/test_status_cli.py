@@ -175,7 +175,10 @@ def test_one_service_in_full_has_its_address_pods_and_promises(command: Command,
     assert f"{scene.stable} (stable) 1 of 2 ready" in said
     assert "a n1 ready" in said and "b on no node pool l4:" in said
     assert "availability: 0.3 % of requests broke it in the last hour, 0.1 % may: burns 3x" in said
-    assert "now r1: 55 requests a second, 1.2 % fail, p99 148 ms; on average 12 ms in the queue and 120 ms in the model" in said
+    assert (
+        "now r1: 55 requests a second in the last minute, 1.2 % fail, p99 148 ms; on average 12 ms in the queue and 120 ms in the model"
+        in said
+    )
     assert "headway release report" not in said, "it has had no release"
 
 
@@ -198,13 +201,13 @@ def test_what_is_refused_is_a_share_of_what_is_asked() -> None:
     figures = PresentFigures(release="r1", rate=58.5, errors=0.0, p99=0.005, queue=0.001, refused=(("401", 59.3),))
     assert (
         present(figures)
-        == "r1: 58.5 requests a second, 100 % refused with 401, 0 % fail, p99 5 ms with these; on average 1 ms in the queue"
+        == "r1: 58.5 requests a second in the last minute, 100 % refused with 401, 0 % fail, p99 5 ms with these; on average 1 ms in the queue"
     )
 
 
 @pytest.mark.parametrize(("p99", "said"), [(0.0049, "4.9 ms"), (0.1481, "148 ms"), (2.07, "2.07 s"), (61.4, "61.4 s")])
 def test_a_time_is_said_in_the_unit_that_people_use(p99: float, said: str) -> None:
-    assert present(PresentFigures(release="r1", rate=1.0, p99=p99)) == f"r1: 1 requests a second, p99 {said}"
+    assert present(PresentFigures(release="r1", rate=1.0, p99=p99)) == f"r1: 1 requests a second in the last minute, p99 {said}"
 
 
 def test_a_service_of_which_all_is_there_is_no_failure(command: Command, world: type[World], scene: Scene) -> None:
