@@ -46,10 +46,8 @@ for _name in FAULTS:
 
 @app.command(SURPRISE, epilog=for_example("headway rehearse surprise -e sandbox"))
 def surprise(environment: EnvironmentOption = None, minutes: MinutesOption = 15.0, project: ProjectOption = None) -> None:
-    """One of them, and only the end says which."""
-    import random
-
-    _rehearse(random.choice(sorted(FAULTS)), environment, minutes, project, named=False)  # noqa: S311  no secret
+    """One of them, and only the end says which. None comes twice before all have come."""
+    _rehearse(None, environment, minutes, project)
 
 
 @app.command(UNDO, epilog=for_example("headway rehearse undo -e sandbox"))
@@ -84,12 +82,16 @@ def _running(environment: str | None, project: Path | None) -> "Layout":
     return layout
 
 
-def _rehearse(name: str, environment: str | None, minutes: float, project: Path | None, *, named: bool = True) -> None:
+def _rehearse(named: str | None, environment: str | None, minutes: float, project: Path | None) -> None:
+    """`named`: which fault; None for one that nobody knows."""
+    import random
+
     from sandbox.rehearsal import rehearsal
     from sandbox.rehearsal.bed import RehearsalBed
     from sandbox.traffic.demo import stop_on_signals
 
     layout = _running(environment, project)
+    name = named or rehearsal.draw(layout, random.choice)
     bed, before = RehearsalBed(layout), rehearsal.users(layout)
     watch = rehearsal.Watch.over(layout, typer.echo)
     stop_on_signals()

@@ -83,8 +83,8 @@ FAULTS = {
             name="image",
             breaks="the image of a replica cannot be pulled",
             alert="ReplicasMissing",
-            truth="Somebody had written another image into the Deployment by hand, by a digest that no registry has. The new replica waited"
-            " for it; the one that ran went on serving.",
+            truth="Somebody had written another image into the Deployment by hand, by a digest that no registry has, and asked for a second"
+            " replica. It waited for the image; the one that ran went on serving.",
             shown_by=(_STATUS, "kubectl -n quality get events"),
             cause="written-by-hand",
         ),
@@ -126,7 +126,7 @@ FAULTS = {
             breaks="the model keeps memory of each request until it is killed",
             alert="ModelServerOutOfMemory",
             truth="Each request kept four megabytes, and the kernel killed the server at its memory limit.",
-            shown_by=(_STATUS, _LOGS),
+            shown_by=(_STATUS, "headway sandbox dashboards node"),
             cause="out-of-memory",
         ),
         Fault(
@@ -134,7 +134,7 @@ FAULTS = {
             breaks="the model server is killed again and again",
             alert="ModelServerRestarts",
             truth="Somebody killed Triton three times; Kubernetes restarted it each time, and waited longer before each.",
-            shown_by=(_STATUS, _LOGS),
+            shown_by=(_STATUS, "kubectl -n quality get events"),
             cause="server-killed",
         ),
         Fault(

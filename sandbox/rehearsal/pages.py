@@ -88,26 +88,28 @@ def once_each(alerts: Iterable[RaisedAlert]) -> Sequence[RaisedAlert]:
     return list(kept.values())
 
 
-def page(alert: RaisedAlert) -> list[str]:
-    """The notification as whoever is on call gets it."""
+def page(alert: RaisedAlert, *, earlier: bool = False) -> list[str]:
+    """The notification as whoever is on call gets it. `earlier`: it held before what is rehearsed."""
     where = ", ".join(f"{name} {value}" for name, value in sorted(alert.labels.items()) if name not in _HIDDEN)
     links = [f"  {_called(name)}: {url}" for name, url in sorted(alert.annotations.items()) if name.endswith("_url")]
     if "dashboard_url" not in alert.annotations:
         links.append(f"  dashboard: headway sandbox dashboards {dashboard(alert.labels)}")
     more = alert.annotations.get("description")
+    since = f"{alert.since.astimezone():%H:%M:%S}{', before this was broken' if earlier else ''}"
     return [
         _headline(alert),
         *([f"  {more}"] if more else []),
         *([f"  {where}"] if where else []),
         *links,
-        f"  holds since {alert.since.astimezone():%H:%M:%S}; people are told at {alert.told_at.astimezone():%H:%M:%S}",
+        f"  holds since {since}; people are told at {alert.told_at.astimezone():%H:%M:%S}",
     ]
 
 
-def joined(alert: RaisedAlert) -> str:
+def joined(alert: RaisedAlert, *, earlier: bool = False) -> str:
     """One that comes in a notification that people have already, in a line."""
     runbook = alert.annotations.get("runbook_url", "")
-    return f"  with it, at {alert.told_at.astimezone():%H:%M:%S}: {_headline(alert)}" + (f" ({runbook})" if runbook else "")
+    when = f"told at {alert.told_at.astimezone():%H:%M:%S}{', held before this was broken' if earlier else ''}"
+    return f"  with it, {when}: {_headline(alert)}" + (f" ({runbook})" if runbook else "")
 
 
 def _headline(alert: RaisedAlert) -> str:

@@ -8,7 +8,7 @@ killed is undone by the next command.
 import json
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +19,7 @@ from sandbox.cluster.processes import Supervisor
 from sandbox.layout import Layout
 from sandbox.rehearsal import pages
 from sandbox.rehearsal.bed import RehearsalBed
-from sandbox.rehearsal.catalogue import Fault
+from sandbox.rehearsal.catalogue import FAULTS, Fault
 from sandbox.rehearsal.faults import ACTS
 from sandbox.rehearsal.pages import RaisedAlert
 from sandbox.traffic import load_process
@@ -45,6 +45,18 @@ class PutFault:
 
 def record_of(layout: Layout) -> Path:
     return layout.state / "rehearsal.json"
+
+
+def draw(layout: Layout, choose: Callable[[Sequence[str]], str]) -> str:
+    """A fault that was no surprise yet since all of them were; never the one before."""
+    path = layout.state / "surprises.json"
+    had: list[str] = json.loads(path.read_text()) if path.exists() else []
+    left = sorted(FAULTS.keys() - set(had))
+    if not left:
+        had, left = [], sorted(FAULTS.keys() - {had[-1]})
+    name = choose(left)
+    path.write_text(json.dumps([*had, name]))
+    return name
 
 
 def begin(bed: RehearsalBed, name: str) -> PutFault:
@@ -100,7 +112,7 @@ class Watch:
         port = Supervisor(layout).port("prometheus")
         before = pages.raised(port) or ()
         if names := ", ".join(sorted({each.name for each in before})):
-            say(f"Held before: {names}. Such an alert is told only if it comes again; wait for its end if you want to hear it.")
+            say(f"Held before: {names}. Such an alert is told only once it fires or comes again; wait for its end if you want to hear it.")
         return cls(port, {each.key: each for each in before}, say, {}, clock=clock)
 
     def _is_news(self, alert: RaisedAlert) -> bool:
@@ -121,7 +133,9 @@ class Watch:
             if told is None or each.told_at < told.told_at:  # a shorter window, by which people hear of it sooner
                 known = {other.notification for other in self.told.values()}
                 self.told[each.subject] = each
-                for line in [pages.joined(each)] if each.notification in known else pages.page(each):
+                was = self.before.get(each.key)
+                earlier = was is not None and each.since <= was.since
+                for line in [pages.joined(each, earlier=earlier)] if each.notification in known else pages.page(each, earlier=earlier):
                     self.say(line)
 
 

@@ -1,7 +1,7 @@
 """`headway rehearse`: what goes in comes out again, whoever is on call is told as by night, and the end says what was true."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -130,6 +130,16 @@ def test_the_alert_of_a_fault_is_one_that_somebody_raises(fault: Any) -> None:
 @pytest.mark.parametrize("line", sorted({line for fault in FAULTS.values() for line in fault.shown_by}))
 def test_what_would_have_shown_a_fault_is_a_command_that_exists(line: str) -> None:
     assert dry_runs.wrong_in(line) is None
+
+
+def test_no_surprise_comes_again_before_all_have_come_nor_twice_in_a_row(layout: Layout) -> None:
+    def first(names: Sequence[str]) -> str:
+        return names[0]
+
+    assert sorted(rehearsal.draw(layout, first) for _ in FAULTS) == sorted(FAULTS)
+    last = sorted(FAULTS)[-1]
+    again = rehearsal.draw(layout, lambda names: names[-1])
+    assert again == sorted(FAULTS)[-2] != last
 
 
 # In and out -------------------------------------------------------------------------------------------------------------------------
@@ -464,6 +474,19 @@ def test_what_holds_already_is_said_first_and_what_waited_once_it_fires(layout: 
     first, *rest = said
     assert first.startswith("Held before: ReplicasMissing, SloBurnRate.")
     assert [line.split(":")[0] for line in rest if not line.startswith(" ")] == ["PAGE SloBurnRate"]
+    assert ", before this was broken; people are told at" in rest[-1]
+
+
+def test_only_what_held_before_is_said_to_have_done_so(layout: Layout) -> None:
+    of_server = {"namespace": "quality", "model": "classifier"}
+    raised = [{**alert("SloBurnRate", **of_server), "state": "pending"}]
+    said: list[str] = []
+    with served(prometheus(raised), Supervisor(layout).port("prometheus")):
+        watch = Watch.over(layout, said.append)
+        raised[:] = [{**alert("ReplicasMissing", **of_server), "state": "firing"}, {**raised[0], "state": "firing"}]
+        watch.once()
+    assert [("before this was broken" in line) for line in said if "told at" in line] == [False, True]
+    assert "held before this was broken: PAGE SloBurnRate" in said[-1]
 
 
 def test_the_wait_ends_when_somebody_says_so_or_when_its_time_is_over(layout: Layout) -> None:
