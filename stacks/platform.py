@@ -158,9 +158,10 @@ class _PlatformLayer:
             after=[self._definitions, rights],
             early=True,
         )
-        self._objects(
-            "observability", observability.platform_manifests(retention.runbooks or RUNBOOKS, retention.grafana), after=[self._monitoring]
+        watched = observability.platform_manifests(
+            retention.runbooks or RUNBOOKS, retention.grafana, environment=self._settings.environment
         )
+        self._objects("observability", watched, after=[self._monitoring])
         logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), uses_key=STORES)
         traces = self._identify(
             "tempo", prometheus.NAMESPACE, tempo.SERVICE_ACCOUNT, tempo.permissions(bucket_arn(bucket)), uses_key=STORES

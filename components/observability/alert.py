@@ -41,6 +41,8 @@ class Alert:
     hold: str
     summary: str
     labels: Mapping[str, str] = field(default_factory=dict[str, str])
+    of_one_service: bool = False
+    """Whether it carries the label `model`, beside `namespace` or `tenant`."""
 
     @property
     def runbook(self) -> str:

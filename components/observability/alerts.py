@@ -18,6 +18,8 @@ from headway.wire import MIG_STARTUP_SECONDS, MIG_TAINT, QUARANTINE
 GPU_NODE = 'label_nvidia_com_gpu_present="true"'
 TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!=""})'
 """One series for each tenant's namespace."""
+_FIRST = "{{{{ with $labels.model }}}}Begin with `headway status {{{{ or $labels.namespace $labels.tenant }}}}/{{{{ . }}}} -e {environment}`.{{{{ end }}}}"
+"""Nothing where a pod has another name than the platform gives."""
 
 
 _FIRST_REPLICA_LOADS = (
@@ -70,6 +72,7 @@ _REQUEST = (
     Alert(
         name="RequestsUnanswered",
         layer=FailureLayer.REQUEST,
+        of_one_service=True,
         severity=AlertSeverity.PAGE,
         expression=_with_model(
             "label_replace(sum by (destination_service_namespace, destination_service_name)"
@@ -87,6 +90,7 @@ _MODEL_SERVER = (
     Alert(
         name="ModelServerSilent",
         layer=FailureLayer.MODEL_SERVER,
+        of_one_service=True,
         severity=AlertSeverity.PAGE,
         expression=_with_model(
             'min by (namespace, pod, platform_io_model) (up{platform_io_model!=""}) == 0'
@@ -99,6 +103,7 @@ _MODEL_SERVER = (
     Alert(
         name="ModelServerRestarts",
         layer=FailureLayer.MODEL_SERVER,
+        of_one_service=True,
         severity=AlertSeverity.PAGE,
         expression=_with_model(
             _of_tenants("sum by (namespace, pod) (increase(kube_pod_container_status_restarts_total[30m])) > 2.5"), "pod"
@@ -109,6 +114,7 @@ _MODEL_SERVER = (
     Alert(
         name="ModelServerOutOfMemory",
         layer=FailureLayer.MODEL_SERVER,
+        of_one_service=True,
         severity=AlertSeverity.TICKET,
         expression=_with_model(
             _of_tenants(
@@ -123,6 +129,7 @@ _MODEL_SERVER = (
     Alert(
         name="KvCacheFull",
         layer=FailureLayer.MODEL_SERVER,
+        of_one_service=True,
         severity=AlertSeverity.TICKET,
         # vLLM preempts when no block is free (`Scheduler.schedule` in vllm/v1/core/sched/scheduler.py), and its use falls with each: of a real
         # engine that preempted all the while, it was above 95 % in 78 % of the seconds (`tests/language/test_strain.py`).
@@ -255,6 +262,7 @@ _SCHEDULER = (
     Alert(
         name="PodsUnschedulable",
         layer=FailureLayer.SCHEDULER,
+        of_one_service=True,
         severity=AlertSeverity.PAGE,
         expression=_of_tenants(f"sum by (namespace, model) ({_with_model('kube_pod_status_unschedulable', 'pod')}) > 0"),
         hold="15m",
@@ -282,6 +290,7 @@ _DEPLOYMENT = (
     Alert(
         name="ReplicasMissing",
         layer=FailureLayer.DEPLOYMENT,
+        of_one_service=True,
         severity=AlertSeverity.PAGE,
         expression=_with_model(_of_tenants("kube_deployment_status_replicas_available < kube_deployment_spec_replicas"), "deployment"),
         hold="20m",
@@ -290,6 +299,7 @@ _DEPLOYMENT = (
     Alert(
         name="RolloutStuck",
         layer=FailureLayer.DEPLOYMENT,
+        of_one_service=True,
         severity=AlertSeverity.TICKET,
         expression=_with_model(_of_tenants('kube_deployment_status_condition{condition="Progressing",status="false"} == 1'), "deployment"),
         hold="5m",
@@ -298,6 +308,7 @@ _DEPLOYMENT = (
     Alert(
         name="AtMaximumReplicas",
         layer=FailureLayer.DEPLOYMENT,
+        of_one_service=True,
         severity=AlertSeverity.TICKET,
         expression=_with_model(
             _of_tenants(
@@ -312,6 +323,7 @@ _DEPLOYMENT = (
     Alert(
         name="ScalerFailing",
         layer=FailureLayer.DEPLOYMENT,
+        of_one_service=True,
         severity=AlertSeverity.PAGE,
         expression=_with_model(
             'label_replace(sum by (exported_namespace, scaledObject, scaler) (rate(keda_scaler_detail_errors_total[5m])), "namespace", "$1",'
@@ -325,6 +337,7 @@ _DEPLOYMENT = (
     Alert(
         name="CanaryWithoutTraffic",
         layer=FailureLayer.DEPLOYMENT,
+        of_one_service=True,
         severity=AlertSeverity.TICKET,
         expression=(
             'count by (tenant, model, namespace) (label_replace(headway:in_flight{source=~"triton|vllm"}, "namespace", "$1", "tenant", "(.*)")) > 1'
@@ -425,20 +438,28 @@ ALERTS: Sequence[Alert] = (
 )
 
 
-def groups(runbooks: str, grafana: str | None = None) -> list[dict[str, Any]]:
+def groups(runbooks: str, grafana: str | None = None, *, environment: str) -> list[dict[str, Any]]:
     """One group a layer; `runbooks` is where the runbooks are, `grafana` where people reach it."""
     return [
-        {"name": f"headway-{layer.value}", "rules": [_rule(alert, runbooks, grafana) for alert in ALERTS if alert.layer is layer]}
+        {
+            "name": f"headway-{layer.value}",
+            "rules": [_rule(alert, runbooks, grafana, environment) for alert in ALERTS if alert.layer is layer],
+        }
         for layer in FailureLayer
     ]
 
 
-def _rule(alert: Alert, runbooks: str, grafana: str | None) -> dict[str, Any]:
+def _rule(alert: Alert, runbooks: str, grafana: str | None, environment: str) -> dict[str, Any]:
     dashboard = "headway-overview" if alert.layer is FailureLayer.PLATFORM else f"headway-{alert.layer.value}"
     return {
         "alert": alert.name,
         "expr": alert.expression,
         "for": alert.hold,
         "labels": {"layer": alert.layer.value, "severity": alert.severity.value, **alert.labels},
-        "annotations": {"runbook_url": f"{runbooks}/{alert.runbook}", "summary": alert.summary, **leads(grafana, dashboard)},
+        "annotations": {
+            "runbook_url": f"{runbooks}/{alert.runbook}",
+            "summary": alert.summary,
+            **({"description": _FIRST.format(environment=environment)} if alert.of_one_service else {}),
+            **leads(grafana, dashboard),
+        },
     }

@@ -8,6 +8,7 @@ SILENT_SECONDS = 1800
 ANSWERS_WORSE = Alert(
     name="AnswersWorse",
     layer=FailureLayer.REQUEST,
+    of_one_service=True,
     severity=AlertSeverity.PAGE,
     expression='label_replace(max by (tenant, model) (headway_evaluation_loss) == 1, "namespace", "$1", "tenant", "(.*)")',
     hold="5m",
@@ -16,6 +17,7 @@ ANSWERS_WORSE = Alert(
 DRIFT_PROVEN = Alert(
     name="DriftProven",
     layer=FailureLayer.REQUEST,
+    of_one_service=True,
     # Other requests are no harm by themselves: whether answers became worse is what AnswersWorse says.
     severity=AlertSeverity.TICKET,
     expression='label_replace(max by (tenant, model) (headway_drift_proven) == 1, "namespace", "$1", "tenant", "(.*)")',
@@ -38,6 +40,7 @@ def _silent(loop: str) -> str:
 EVALUATION_SILENT = Alert(
     name="EvaluationSilent",
     layer=FailureLayer.PLATFORM,
+    of_one_service=True,
     severity=AlertSeverity.TICKET,
     expression=_silent("evaluation"),
     hold="5m",
@@ -46,6 +49,7 @@ EVALUATION_SILENT = Alert(
 DRIFT_SILENT = Alert(
     name="DriftSilent",
     layer=FailureLayer.PLATFORM,
+    of_one_service=True,
     severity=AlertSeverity.TICKET,
     expression=_silent("drift"),
     hold="5m",

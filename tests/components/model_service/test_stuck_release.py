@@ -57,10 +57,10 @@ def test_all_alerts_of_a_service_lead_to_its_dashboard_and_to_its_logs() -> None
 
 def test_alerts_of_the_platform_lead_to_a_dashboard_that_there_is() -> None:
     known = {f"https://grafana.example.com/d/{page.uid}" for page in (OVERVIEW, *LAYERS)}
-    rules = [rule for each in alerts.groups("x", "https://grafana.example.com") for rule in each["rules"]]
+    rules = [rule for each in alerts.groups("x", "https://grafana.example.com", environment="prod") for rule in each["rules"]]
     assert {rule["annotations"]["dashboard_url"] for rule in rules} == known
 
 
 def test_without_an_address_of_grafana_no_dashboard_is_linked() -> None:
-    rules = [rule for each in alerts.groups("x") for rule in each["rules"]]
+    rules = [rule for each in alerts.groups("x", environment="prod") for rule in each["rules"]]
     assert not any("dashboard_url" in rule["annotations"] for rule in rules)

@@ -42,7 +42,7 @@ def alerting(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def test_whatever_alerts_anywhere_leads_to_the_runbook_of_its_name() -> None:
     """Platform, tenants and models: every PrometheusRule that the program renders."""
     tenants = [plan("vision", tuple(MODELS.values())), plan("assist")]
-    manifests = [*platform_manifests("docs/runbooks"), *(each for one in tenants for each in one.manifests())]
+    manifests = [*platform_manifests("docs/runbooks", environment="prod"), *(each for one in tenants for each in one.manifests())]
     manifests += [each for name in MODELS for each in service(name).manifests()]
     found = [rule for each in manifests if each.body["kind"] == "PrometheusRule" for rule in alerting(each.body)]
     assert {alert.name for alert in ALERTS} | {"ReleaseStuck", "SloBurnRate", "TenantTokensAboveQuota"} == {rule["alert"] for rule in found}
@@ -92,4 +92,6 @@ def test_no_rule_is_given_twice() -> None:
 
 
 def test_every_group_of_alerts_is_one_layer() -> None:
-    assert [group["name"] for group in alerts.groups("docs/runbooks")] == [f"headway-{layer.value}" for layer in FailureLayer]
+    assert [group["name"] for group in alerts.groups("docs/runbooks", environment="prod")] == [
+        f"headway-{layer.value}" for layer in FailureLayer
+    ]

@@ -103,7 +103,7 @@ def test_whoever_watches_the_cluster_can_read_no_secret_of_it() -> None:
 
 
 def test_every_kind_whose_series_are_asked_for_is_counted() -> None:
-    text = json.dumps([manifest.body for manifest in manifests.platform_manifests("runbooks")]) + SERVICE.json()
+    text = json.dumps([manifest.body for manifest in manifests.platform_manifests("runbooks", environment="prod")]) + SERVICE.json()
     asked = {found.removeprefix("kube_") for found in re.findall(r"\bkube_[a-z]+", text)}
     assert len(asked) > 4
     assert asked <= {kind.removesuffix("s") for kind in prometheus.COUNTED}
@@ -111,7 +111,7 @@ def test_every_kind_whose_series_are_asked_for_is_counted() -> None:
 
 def test_every_label_of_an_object_that_is_asked_for_is_shown() -> None:
     """The exporter shows no label that it was not told of, and an alert about one would be silent for ever."""
-    text = json.dumps([manifest.body for manifest in manifests.platform_manifests("runbooks")]) + SERVICE.json()
+    text = json.dumps([manifest.body for manifest in manifests.platform_manifests("runbooks", environment="prod")]) + SERVICE.json()
     asked = {(kind, label) for kind, label in re.findall(r"kube_([a-z]+)_labels\{[^}]*?label_([a-z_]+)", text)}
     assert {kind for kind, _ in asked} >= {"node", "namespace"}
     told = prometheus.values(days=1, storage_bytes=1)["kube-state-metrics"]["metricLabelsAllowlist"]
@@ -255,7 +255,13 @@ def test_requests_answered_by_a_fallback_are_counted_with_a_bounded_label() -> N
 
 def test_no_page_of_a_tenants_pod_answers_what_the_platform_asks_of_others() -> None:
     """A series of a replica is found by the labels that the monitor gave it; every other name that is asked for is the platform's own."""
-    every = json.dumps([recording.groups(), alerts.groups("https://a.example", None), [page.json() for page in (*layers.LAYERS, OVERVIEW)]])
+    every = json.dumps(
+        [
+            recording.groups(),
+            alerts.groups("https://a.example", None, environment="prod"),
+            [page.json() for page in (*layers.LAYERS, OVERVIEW)],
+        ]
+    )
     asked = {name for name in re.findall(r"\b([A-Za-z_:][\w:]*)(?=[{\[])", every) if "_" in name or name in {"up", "ALERTS"}}
     foreign = {name for name in asked if not name.startswith(("nv_", "vllm:")) and not re.fullmatch(observing.RESERVED, name)}
     assert len(asked) > 40

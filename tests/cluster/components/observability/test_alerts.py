@@ -34,10 +34,13 @@ def expects(name: str, at: str, fired: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def firing(case: Case) -> dict[str, Any]:
+    """Whoever is told of a service is told what to type first."""
     alert = BY_NAME[case.alert]
+    service = f"{case.labels.get('namespace') or case.labels.get('tenant')}/{case.labels.get('model')}"
+    first = {"description": f"Begin with `headway status {service} -e prod`."} if "model" in case.labels else {}
     return {
         "exp_labels": {"layer": alert.layer.value, "severity": alert.severity.value, **case.labels},
-        "exp_annotations": {"runbook_url": f"{RUNBOOKS}/{alert.runbook}", "summary": case.summary},
+        "exp_annotations": {"runbook_url": f"{RUNBOOKS}/{alert.runbook}", "summary": case.summary, **first},
     }
 
 
@@ -51,7 +54,7 @@ def test_an_alert_fires_when_it_should_and_not_when_it_is_almost_so(toolchain: T
         {"interval": "15s", "input_series": inputs(case.sick), "alert_rule_test": [expects(case.alert, case.at, [firing(case)])]},
         {"interval": "15s", "input_series": inputs(case.well), "alert_rule_test": [expects(case.alert, case.at, [])]},
     ]
-    assert judge(toolchain, tmp_path, tests, alerts.groups(RUNBOOKS)) == ""
+    assert judge(toolchain, tmp_path, tests, alerts.groups(RUNBOOKS, environment="prod")) == ""
 
 
 def test_a_tenant_whose_prompts_and_answers_pass_its_quota_is_told(toolchain: Toolchain, tmp_path: Path) -> None:
@@ -92,4 +95,4 @@ def test_nothing_fires_where_nothing_is_measured_but_the_heartbeat(toolchain: To
         "exp_annotations": {"runbook_url": f"{RUNBOOKS}/watchdog.md", "summary": BY_NAME["Watchdog"].summary},
     }
     tests = [{"interval": "15s", "alert_rule_test": [*silent, expects("Watchdog", "1h", [heartbeat])]}]
-    assert judge(toolchain, tmp_path, tests, alerts.groups(RUNBOOKS)) == ""
+    assert judge(toolchain, tmp_path, tests, alerts.groups(RUNBOOKS, environment="prod")) == ""
