@@ -18,7 +18,7 @@ from headway.problem import Exit, UserError, on_one_line, printable
 
 if TYPE_CHECKING:
     from headway.node_health.cluster import Done, NodeCluster
-    from headway.node_health.facts import GpuNode
+    from headway.node_health.facts import GpuNode, Quarantine
     from headway.node_health.watch import ReadBack
 
 app = typer.Typer(help="GPU nodes: health, driver, quarantine, and what runs there.", invoke_without_command=True)
@@ -27,22 +27,46 @@ app = typer.Typer(help="GPU nodes: health, driver, quarantine, and what runs the
 KubeconfigOption = Annotated[
     str | None, typer.Option("--kubeconfig", help="The cluster; $KUBECONFIG otherwise, else the pod's own.", show_default=False)
 ]
+ClusterOption = Annotated[
+    str | None,
+    typer.Option("--environment", "-e", metavar="NAME", help="The cluster of an environment, not a kubeconfig's.", show_default=False),
+]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's name, as `headway nodes` shows it.")]
 
 
-def _cluster(kubeconfig: str | None, *, replaces: bool = False) -> "NodeCluster":
+def _cluster(kubeconfig: str | None, environment: str | None = None, *, replaces: bool = False) -> "NodeCluster":
+    """Of the environment that is named, else of the kubeconfig. HEADWAY_ENVIRONMENT does not choose: who exports it may mean another
+    KUBECONFIG."""
     from headway.node_health.cluster import NodeCluster
     from headway.node_health.replacement import AutoScaling, refused
 
+    if environment:
+        from headway.environment.checkout import described, find
+        from headway.environment.selection import environment as selected
+
+        if kubeconfig:
+            raise UserError("--environment and --kubeconfig name two clusters.", "Nothing was done.", "Leave one of them out.", Exit.USAGE)
+        described(find(), environment)
+        return NodeCluster(selected(environment, find()).kubernetes, refused)
     return NodeCluster(kubeconfig or os.environ.get("KUBECONFIG"), AutoScaling() if replaces else refused)
 
 
 @app.callback()
-def nodes(context: typer.Context, kubeconfig: KubeconfigOption = None, output: OutputOption = Output.TEXT) -> None:
+def nodes(
+    context: typer.Context, kubeconfig: KubeconfigOption = None, environment: ClusterOption = None, output: OutputOption = Output.TEXT
+) -> None:
     """List GPU nodes by pool: health, driver, quarantine with its reason, and what runs there. Read from the live
     cluster."""
-    if context.invoked_subcommand is None:
-        gpu_nodes = _cluster(kubeconfig).nodes()
+    if context.invoked_subcommand is not None:
+        if kubeconfig or environment:
+            raise UserError(
+                f"A cluster is named before {context.invoked_subcommand}.",
+                "It would be ignored; nothing was done.",
+                f"Name it behind: `headway nodes {context.invoked_subcommand} ... -e NAME`.",
+                Exit.USAGE,
+            )
+    else:
+        gpu_nodes = _cluster(kubeconfig, environment).nodes()
         if output is Output.JSON:
             typer.echo(json.dumps([_record(node) for node in gpu_nodes], indent=2))
         else:
@@ -54,12 +78,13 @@ def quarantine(
     node: NodeArgument,
     reason: Annotated[str, typer.Option("--reason", "-r", help="Why; whoever looks at the node later reads this.")],
     kubeconfig: KubeconfigOption = None,
+    environment: ClusterOption = None,
 ) -> None:
     """Set a node apart: nothing new lands there, what runs is drained by `headway nodes watch`, and it stays so
     until it is released."""
     from headway.node_health.decision import by_hand
 
-    cluster = _cluster(kubeconfig)
+    cluster = _cluster(kubeconfig, environment)
     gpu_node = _named(cluster, node)
     if gpu_node.quarantine is not None:
         raise UserError(
@@ -77,12 +102,13 @@ def release(
     node: NodeArgument,
     untested: Annotated[bool, typer.Option("--untested", help="Back into service at once, without a diagnostic.")] = False,
     kubeconfig: KubeconfigOption = None,
+    environment: ClusterOption = None,
 ) -> None:
     """Let a node back into service: after a passing diagnostic, which `headway nodes watch` runs, or at once with
     --untested."""
     from headway.node_health.decision import Readmit, released
 
-    cluster = _cluster(kubeconfig)
+    cluster = _cluster(kubeconfig, environment)
     gpu_node = _named(cluster, node)
     if gpu_node.sliced and not untested:
         raise UserError(
@@ -233,12 +259,23 @@ def _record(node: "GpuNode") -> dict[str, Any]:
     }
 
 
+def _stage(node: "GpuNode", quarantine: "Quarantine") -> str:
+    """How far a node in quarantine is, and what it waits for."""
+    from headway.node_health.decision import LATE, clearable
+    from headway.node_health.facts import QuarantineState
+
+    if quarantine.state is not QuarantineState.WAITING:
+        return quarantine.state.value
+    hopeless = quarantine.reason != LATE and (node.sliced or not clearable(quarantine.reason))
+    return f"waiting for {'a person' if quarantine.held else 'replacement' if hopeless else 'repair'}"
+
+
 def _health(node: "GpuNode") -> str:
     from headway.node_health.decision import NodeHealthPolicy, fault
 
     uncut = f"MIG {node.mig_state or 'not begun'}" if node.uncut else ""
     if node.quarantine is not None:
-        return ", ".join(filter(None, (node.quarantine.state.value, uncut)))
+        return ", ".join(filter(None, (_stage(node, node.quarantine), uncut)))
     if reason := fault(node, NodeHealthPolicy()):
         return reason
     if not node.ready:

@@ -81,10 +81,10 @@ class Done:
 
 
 class NodeCluster:
-    """A cluster through `kubeconfig`, or from inside when that is None."""
+    """A cluster through its API or a path of a kubeconfig, or from inside when that is None."""
 
-    def __init__(self, kubeconfig: str | None, replace: Replacer) -> None:
-        self._api = KubernetesApi(kubeconfig or None, client=CLIENT)
+    def __init__(self, cluster: KubernetesApi | str | None, replace: Replacer) -> None:
+        self._api = cluster if isinstance(cluster, KubernetesApi) else KubernetesApi(cluster or None, client=CLIENT)
         try:
             self._api.connect()
         except UnusableKubeconfigError as failure:

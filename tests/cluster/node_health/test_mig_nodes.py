@@ -152,7 +152,7 @@ def test_a_node_that_is_not_cut_in_time_is_set_apart_and_comes_back_when_it_is(f
     a_round(fleet, after=1802)
     record = seen(fleet, "cut-0").quarantine
     assert record and (record.reason, record.state) == (LATE, QuarantineState.WAITING)
-    assert shown(fleet, "cut-0") == "waiting, MIG failed"
+    assert shown(fleet, "cut-0") == "waiting for repair, MIG failed"
     says(fleet, "success")
     offers(fleet, SLICES)
     a_round(fleet, after=1900)
