@@ -29,7 +29,9 @@ KubeconfigOption = Annotated[
 ]
 ClusterOption = Annotated[
     str | None,
-    typer.Option("--environment", "-e", metavar="NAME", help="The cluster of an environment, not a kubeconfig's.", show_default=False),
+    typer.Option(
+        "--environment", "-e", metavar="ENVIRONMENT", help="The cluster of an environment, not a kubeconfig's.", show_default=False
+    ),
 ]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's name, as `headway nodes` shows it.")]
 

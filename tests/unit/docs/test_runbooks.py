@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import day_two_page
 from tests.unit.docs.test_commands import commands, text
 
 ROOT = Path(__file__).parents[3]
@@ -40,6 +41,14 @@ def test_words_that_stand_for_something_are_the_same_on_every_page(page: str) ->
 def test_what_containers_of_models_say_is_read_by_headway(page: str) -> None:
     """Production keeps it where an ended pod's lines are too."""
     assert [line for line in commands(page) if re.match(r"kubectl -n TENANT logs", line)] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if re.search("by\\s+hand|renders it", text(page)) and "pulumi up" in text(page)])
+def test_what_was_changed_by_hand_is_restored_by_day_twos_command(page: str) -> None:
+    """The state says that nothing changed, and whoever set a field owns it: `up` alone does nothing."""
+    (repair,) = [line for line in day_two_page.sections()["Drift, every night"] if "FORCE" in line]
+    found = [line for line in commands(page) if "pulumi up" in line]
+    assert found == [repair.replace("dev-hello", "ENV-TENANT")]
 
 
 @cache
