@@ -52,6 +52,9 @@ def manifests(image: str) -> tuple[Manifest, ...]:
 
 
 def _container(image: str) -> dict[str, Any]:
+    probes = loops.probes(SHOWN_PORT_NAME)
+    # It says no before it knows its engines, which no new one cures.
+    probes["livenessProbe"]["httpGet"] = {**probes["livenessProbe"]["httpGet"], "path": "/metrics"}
     serve, show = f"0.0.0.0:{PORT}", f"0.0.0.0:{SHOWN_PORT}"
     return {
         "image": image,
@@ -62,5 +65,5 @@ def _container(image: str) -> dict[str, Any]:
         ],
         # What it believes of an engine's cache takes about 4 MiB.
         "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
-        **loops.probes(SHOWN_PORT_NAME),
+        **probes,
     }

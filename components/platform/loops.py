@@ -98,19 +98,8 @@ def probes(port: str) -> dict[str, Any]:
     return {"livenessProbe": {**probe, "failureThreshold": 3}, "readinessProbe": {**probe, "failureThreshold": 1}}
 
 
-def monitor(
-    name: str,
-    namespace: str,
-    *ports: str,
-    series: int = 100,
-    marks: Mapping[str, str] | None = None,
-    believed: str | None = None,
-    **more: Any,
-) -> dict[str, Any]:
-    """What scrapes the loop at these ports, at most so many series of a page. Needs the Prometheus operator's definitions. `marks`: its labels,
-    where they are not those of a loop of the platform; `believed`: a regular expression of the names that are kept, where others may answer."""
-    kept = {"metricRelabelings": [{"action": "keep", "sourceLabels": ["__name__"], "regex": believed}]} if believed else {}
-    endpoints = [{"port": port, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s", **kept} for port in ports]
-    selected = dict(marks) if marks else picked(name)
-    spec = {"selector": {"matchLabels": selected}, "sampleLimit": series, "podMetricsEndpoints": endpoints, **more}
-    return object_("monitoring.coreos.com/v1", "PodMonitor", name, namespace=namespace, labels=marks or labels(name), spec=spec)
+def monitor(name: str, namespace: str, *ports: str, series: int = 100, **more: Any) -> dict[str, Any]:
+    """What scrapes the loop at these ports, at most so many series of a page. Needs the Prometheus operator's definitions."""
+    endpoints = [{"port": port, "path": "/metrics", "interval": "15s", "scrapeTimeout": "10s"} for port in ports]
+    spec = {"selector": {"matchLabels": picked(name)}, "sampleLimit": series, "podMetricsEndpoints": endpoints, **more}
+    return object_("monitoring.coreos.com/v1", "PodMonitor", name, namespace=namespace, labels=labels(name), spec=spec)

@@ -169,7 +169,6 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     ),
     "Forge series of others' Services or nodes": (
         opened("a replica's proxy is believed of everybody", "[of_pod, own],", "[of_pod],"),
-        opened("whoever has a picker's labels", "believed=SERIES, ", file="components/model_service/engine_pool.py"),
         opened("a proxy says whose it is", '"targetLabel": "namespace"', '"targetLabel": "destination_service_namespace"'),
     ),
     "Stop node health by large pods": (

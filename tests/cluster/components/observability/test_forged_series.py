@@ -14,7 +14,6 @@ from urllib.parse import urlencode
 import pytest
 import yaml
 
-from components.model_service import engine_pool
 from components.platform import mesh
 from headway.release.evidence import queries
 from headway.signals.catalogue import signal
@@ -26,7 +25,7 @@ from sandbox.progress import Silent
 from tests.cluster.components.observability.collecting import free_ports
 from tests.cluster.conftest import ControlPlane, eventually
 from tests.cluster.exporter import shown
-from tests.components.contracts import CHAT, changed, service
+from tests.components.contracts import service
 
 OTHERS = 'destination_service_namespace="assist",destination_service_name="chat-r0123456789",reporter="source",response_code="500"'
 OWN = 'destination_service_namespace="vision",destination_service_name="defects-r0123456789",reporter="source",response_code="200"'
@@ -47,7 +46,6 @@ HOSTILE = {
     "a page without end": f"# HELP own {'x' * 2**26}\nown 1\n",
 }
 UNTYPED = "own_answers_total 4\n"
-PICKER, PICKERS = engine_pool.picker_name(CHAT["name"]), "headway_endpoint_picker_engines 3\n"
 TIMES = queries.STREAMS[queries.FIRST][0]
 PROXYS = f"""\
 istio_requests_total{{{OTHERS}}} 7
@@ -70,7 +68,6 @@ def limited(monitor: Mapping[str, Any]) -> dict[str, Any]:
 
 def monitors() -> dict[str, Mapping[str, Any]]:
     every = [*mesh.manifests(hosts=["a.example"], certificate=None, region="us-east-1"), *service("defects").manifests()]
-    every += engine_pool.picker("vision", changed(CHAT, routing="endpoint_picker"), f"registry.example.com/headway@sha256:{'a' * 64}")
     return {each.body["metadata"]["name"]: each.body["spec"] for each in every if each.kind == "PodMonitor"}
 
 
@@ -89,7 +86,6 @@ def ask(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -
             (PROXYS, "mesh-replicas", "vision"),
             (PROXYS, "mesh-proxies", GATEWAY_NAMESPACE),
             (UNTYPED, "defects", "vision"),
-            (FORGED + PICKERS, PICKER, "vision"),
         )
         hostile = [*((text, "defects", "vision") for text in HOSTILE.values()), (HOSTILE["a page without end"], "mesh-replicas", "vision")]
         jobs = [
@@ -158,8 +154,7 @@ def test_a_pod_says_what_it_likes_of_itself_and_names_no_other_tenant(ask: Any) 
 
 def test_a_page_larger_than_any_servers_is_not_kept(ask: Any) -> None:
     read = {each["job"] for each in ask("up == 1")}
-    assert read == {"defects-0", "mesh-replicas-1", "mesh-proxies-2", "defects-3", f"{PICKER}-4"}
-    assert ask(PICKERS.partition(" ")[0]) != []
+    assert read == {"defects-0", "mesh-replicas-1", "mesh-proxies-2", "defects-3"}
 
 
 def test_a_page_that_does_not_say_its_type_is_read_as_text(ask: Any) -> None:
