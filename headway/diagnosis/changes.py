@@ -10,10 +10,22 @@ from typing import Any
 
 from headway.diagnosis.facts import Change, ChangeKind, State, StateKind
 from headway.release.driver.rollout_state import RolloutState, ServiceState
+from headway.wire import NODE_HEALTH_FIELD_MANAGER, RELEASE_FIELD_MANAGER
 
 Body = Mapping[str, Any]
 
-_PLATFORM = ("pulumi", "kube-", "horizontal-pod-autoscaler", "headway-", "keda", "istio", "kubelet", "eks", "cluster-autoscaler")
+_PLATFORM = (
+    "pulumi",
+    "kube-",
+    "kubelet",
+    "horizontal-pod-autoscaler",
+    "keda",
+    "pilot",
+    "eks",
+    "cluster-autoscaler",
+    RELEASE_FIELD_MANAGER,
+    NODE_HEALTH_FIELD_MANAGER,
+)
 """How managers begin that are no person: the program, controllers, loops, kubelets."""
 
 

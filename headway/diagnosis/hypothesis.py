@@ -19,6 +19,8 @@ class Symptom(StrEnum):
     """Answers take longer than promised, or much longer than before."""
     FAILING = "failing"
     """Requests end in a server error, or nobody answers them."""
+    BROKEN = "broken"
+    """A promise is broken faster than it may, and neither the mean of answers nor their errors say why."""
     REFUSED = "refused"
     """Callers are turned away: too many, not proven, not allowed."""
     MISSING = "missing"

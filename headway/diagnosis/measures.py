@@ -41,7 +41,7 @@ HOST = "Hostname"
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """`query` holds $gateway, $replicas, $pods, $containers, $devices (label matchers of the service there), $by and $window."""
+    """`query` holds $gateway, $promises, $replicas, $pods, $containers, $devices (label matchers of the service there), $by and $window."""
 
     name: str
     says: str
@@ -95,6 +95,15 @@ _GATEWAY = (
     ),
 )
 
+_PROMISES = (
+    _of(
+        "burn",
+        "times as fast as it may that a promise's error budget burns",
+        FigureUnit.COUNT,
+        "max(headway:slo_bad:share5m{$promises} / on (objective) headway:slo_allowed:share{$promises})",
+    ),
+)
+
 _SERVER = (
     _of(
         "at_replica",
@@ -115,6 +124,14 @@ _SERVER = (
     _of("prefill", "mean time to read a prompt", FigureUnit.SECONDS, _vllm("request_prefill_time_seconds")),
     _of("decode", "mean time to write an answer's tokens", FigureUnit.SECONDS, _vllm("request_decode_time_seconds")),
     _of("batch_size", "requests in a batch", FigureUnit.COUNT, _mean("nv_inference_count", "nv_inference_exec_count")),
+    _of(
+        "busy",
+        "instances that compute at once",
+        FigureUnit.COUNT,
+        # The server counts a batch's time for each of its requests.
+        "sum(rate(nv_inference_compute_infer_duration_us{$pods}[$window])) / 1e6 * sum(rate(nv_inference_exec_count{$pods}[$window]))"
+        " / (sum(rate(nv_inference_count{$pods}[$window])) > 0)",
+    ),
     _of("prompt_tokens", "tokens of a prompt", FigureUnit.TOKENS, _vllm("request_prompt_tokens")),
     _of("answer_tokens", "tokens of an answer", FigureUnit.TOKENS, _vllm("request_generation_tokens")),
     _of(
@@ -190,7 +207,7 @@ _DEVICES = (
     _of("xid", "newest Xid", FigureUnit.COUNT, "max by (UUID, Hostname) (DCGM_FI_DEV_XID_ERRORS{$devices})", Sight.GPU),
 )
 
-MEASURES: Mapping[str, Measure] = {each.name: each for each in (*_GATEWAY, *_SERVER, *_BY_POD, *_DEVICES)}
+MEASURES: Mapping[str, Measure] = {each.name: each for each in (*_GATEWAY, *_PROMISES, *_SERVER, *_BY_POD, *_DEVICES)}
 """All of them by name."""
 
 PHASES = ("queue", "input", "compute", "output")
@@ -207,6 +224,7 @@ def query(measure: Measure, tenant: str, model: str, window: str) -> str:
         "$gateway": f'reporter="source",destination_service_namespace={namespace},destination_service_name=~{named}',
         "$replicas": f'reporter="destination",mirrored!="true",destination_workload_namespace={namespace},destination_workload=~{named}',
         "$pods": f"platform_io_tenant={namespace},platform_io_model={quoted(model)}",
+        "$promises": f"tenant={namespace},model={quoted(model)}",
         "$containers": f"namespace={namespace},pod=~{pod}",
         "$devices": f"exported_namespace={namespace},exported_pod=~{pod}",
         "$by ": f"by ({measure.sight.value}) " if measure.sight else "",

@@ -7,7 +7,7 @@ causes.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from headway.diagnosis.comparison import BeforeAfter, compared, mean
+from headway.diagnosis.comparison import LEAST_BLOCKS, BeforeAfter, compared, mean
 from headway.diagnosis.facts import Blindness, Change, Facts, State
 from headway.diagnosis.measures import MEASURES, Sight
 from headway.release.evidence.samples import TimedValue
@@ -39,7 +39,7 @@ class Observed:
 
 
 def facts(observed: Observed, onset: float | None) -> Facts:
-    """What is known before `onset` and since. The step in which it fell belongs to neither. None: nothing is compared."""
+    """What is known before `onset` and since. The step in which it fell belongs to neither where there are others. None: nothing is compared."""
     whole: dict[str, BeforeAfter] = {}
     apart: dict[str, dict[str, BeforeAfter]] = {}
     present: dict[str, dict[str, float]] = {}
@@ -76,4 +76,5 @@ def _divided(samples: Sequence[TimedValue], onset: float | None, observed: Obser
     if onset is None:
         return [], [value for _, value in samples]
     before = [value for moment, value in samples if onset - BEFORE_SECONDS <= moment <= onset]
-    return before, [value for moment, value in samples if moment > onset + observed.step]
+    since = [value for moment, value in samples if moment > onset]
+    return before, since[1:] if len(since) > LEAST_BLOCKS else since

@@ -51,6 +51,7 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
         says="requests fail", measures=("errors", "unreached"), test=AnyOf((Above("errors", 0.005), Above("unreached", 0.005)))
     ),
     Symptom.SLOW: SymptomSigns(says="answers take longer", measures=("latency",), test=Rose("latency", least=_LEAST_SECONDS)),
+    Symptom.BROKEN: SymptomSigns(says="a promise is broken faster than it may be", measures=("burn",), test=Above("burn", 1.0)),
     Symptom.REFUSED: SymptomSigns(
         says="callers are turned away",
         measures=("limited", "unproven", "forbidden"),
@@ -67,10 +68,14 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
 
 
 def seen(observed: Observed) -> Iterator[Seen]:
-    """Every symptom that holds, in that order."""
+    """Every symptom that holds, in that order. A broken promise only where nothing else says how users are hurt."""
+    felt = False
     for symptom, shown in SYMPTOMS.items():
+        if felt and symptom is Symptom.BROKEN:
+            continue
         found = _said(observed, symptom, shown) if shown.test is None else _measured(observed, symptom, shown, shown.test)
         if found is not None:
+            felt = felt or symptom in (Symptom.FAILING, Symptom.SLOW)
             yield found
 
 

@@ -32,7 +32,7 @@ ALL = (
         name="one-replica-slow",
         layer=CauseLayer.MODEL_SERVER,
         says="one replica takes longer than its siblings for the same work",
-        explains=("model-longer", "prefill-longer", "decode-longer"),
+        explains=("model-longer", "prefill-longer", "decode-longer", Symptom.BROKEN),
         predicts=(AnyOf((OneOfThem("compute_by_pod"), OneOfThem("prefill_by_pod"), OneOfThem("decode_by_pod"))),),
         commands=("headway nodes", "headway logs {chain} -e {environment} --pod {where} --since 10m"),
     ),
@@ -61,7 +61,8 @@ ALL = (
         explains=("model-longer", "model-longer-queues"),
         predicts=(
             Rose("compute"),
-            Unproven("batch_size"),
+            Rose("busy", by=1.1),
+            Unproven("requests", by=1.2),
             Unproven("request_size", by=1.2),
         ),
         excludes=(OneOfThem("compute_by_pod"),),
@@ -72,9 +73,10 @@ ALL = (
         name="batch-larger",
         layer=CauseLayer.MODEL_SERVER,
         engine=Engine.TRITON,
+        # Batches that fill because the model is slow keep its instances busier; those that wait to fill do not.
         says="more requests are computed together, so that each waits for more of them",
         explains=("model-longer", "queue-longer"),
-        predicts=(Rose("batch_size"), Unproven("requests", by=1.2)),
+        predicts=(Rose("batch_size"), Unproven("busy", by=1.1), Unproven("requests", by=1.2)),
         commands=("headway diff {contract}",),
     ),
     Hypothesis(

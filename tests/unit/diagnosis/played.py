@@ -15,6 +15,7 @@ ONSET = AT - (STEPS - BEGAN) * STEP
 CALM: Mapping[str, float] = {
     "requests": 100.0,
     "latency": 0.030,
+    "burn": 0.2,
     "errors": 0.0,
     "unreached": 0.0,
     "late": 0.0,
@@ -30,6 +31,7 @@ CALM: Mapping[str, float] = {
     "compute": 0.018,
     "output": 0.001,
     "batch_size": 4.0,
+    "busy": 0.45,
     "failures": 0.0,
     "throttled": 0.0,
     "cpu": 1.0,
@@ -48,13 +50,16 @@ def played(
     noise: float = 0.03,
     **more: Any,
 ) -> Observed:
-    """`since`: measures that changed. The times of the whole follow those of the parts. `apart`: before and since, by measure and label."""
+    """`since`: measures that changed. The times of the whole, and how busy the instances are, follow those of the parts. `apart`: before and
+    since, by measure and label."""
     changed = dict(since or {})
     added = sum(changed.get(part, CALM[part]) - CALM[part] for part in _PARTS)
     for whole in ("served", "at_replica", "latency"):
         changed.setdefault(whole, CALM[whole] + added)
     if "latency" not in (since or {}) and "at_replica" in (since or {}):
         changed["latency"] = changed["at_replica"] + CALM["latency"] - CALM["at_replica"]
+    level = CALM | changed
+    changed.setdefault("busy", level["requests"] / level["batch_size"] * level["compute"])
     random = Random(seed)
     series: dict[str, dict[str, tuple[TimedValue, ...]]] = {}
     for name, level in CALM.items():

@@ -76,6 +76,12 @@ def test_a_release_that_happens_at_the_same_time_is_not_blamed(cause: str) -> No
     assert [each.cause for each in found] == [cause]
 
 
+def test_batches_that_fill_because_the_model_is_slow_are_not_its_cause() -> None:
+    """As a real server showed it: six times as long for each batch, 60 requests a second."""
+    (found,) = diagnoses(played({"compute": 0.148, "queue": 0.158, "batch_size": 12.0}))
+    assert [link.name for link in found.links] == ["slow", "queue-longer", "model-longer-queues", "model-slower"]
+
+
 def test_an_old_release_is_not_blamed_for_what_began_later() -> None:
     (found,) = diagnoses(played({"compute": 0.060}, changes=(release(1500.0),)))
     assert found.cause == "model-slower"
@@ -94,6 +100,29 @@ def test_symptoms_of_one_cause_are_told_once() -> None:
 def test_the_beginning_is_found_within_a_step() -> None:
     (found,) = diagnoses(CASES["model-slower"])
     assert found.onset is not None and abs(found.onset - ONSET) <= STEP
+
+
+def test_a_promise_that_only_a_tail_breaks_is_said_with_no_cause() -> None:
+    (found,) = diagnoses(played({"burn": 20.0}))
+    assert (found.symptom, found.verdict) == (Symptom.BROKEN, DiagnosisVerdict.UNKNOWN)
+
+
+def test_a_promise_that_one_slow_replica_breaks_names_it() -> None:
+    pods = {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.030)}
+    (found,) = diagnoses(played({"burn": 20.0, "compute": 0.020}, apart={"compute_by_pod": pods}))
+    assert (found.symptom, found.cause, found.links[-1].where) == (Symptom.BROKEN, "one-replica-slow", "c")
+
+
+def test_a_broken_promise_is_no_second_symptom_of_slow_answers() -> None:
+    found = diagnoses(played({"burn": 20.0, "compute": 0.060}))
+    assert [(each.symptom, each.also) for each in found] == [(Symptom.SLOW, ())]
+
+
+def test_three_steps_are_enough_to_see_what_began() -> None:
+    whole = played({"limited": 0.5})
+    short = {name: {"": by[""][: 40 + 3]} for name, by in whole.series.items()}
+    (found,) = diagnoses(Observed(**{**whole.__dict__, "series": short, "at": ONSET + 3 * STEP}))
+    assert found.cause == "over-the-rate"
 
 
 def test_a_cause_says_how_much_of_the_harm_it_explains() -> None:
