@@ -89,11 +89,18 @@ def gateway_rules(tenant: Tenant, models: Iterable[Model], surroundings: Surroun
     place = surroundings.gateway_namespace
     # Without ports, which the gateway's door takes off (`components/platform/mesh.py`): no pattern here fits every port.
     to = [{"operation": {"hosts": [f"*{ending}" for ending in surroundings.guarded(tenant.name)]}}]
-    vouched = [f"{issuer.issuer}/*" for issuer in tenant.issuers]
-    audiences = sorted({audience for issuer in tenant.issuers for audience in issuer.audiences})
+    vouched = {f"{issuer.issuer}/*": sorted(issuer.audiences) for issuer in tenant.issuers}
+    # Each issuer's own audiences: another tenant of the same issuer may take audiences that this one takes of another issuer alone.
     refused = [
-        {"from": [{"source": {"notRequestPrincipals": vouched}}], "to": to},
-        {"to": to, "when": [{"key": "request.auth.audiences", "notValues": audiences}]},
+        {"from": [{"source": {"notRequestPrincipals": list(vouched)}}], "to": to},
+        *(
+            {
+                "from": [{"source": {"requestPrincipals": [caller]}}],
+                "to": to,
+                "when": [{"key": "request.auth.audiences", "notValues": audiences}],
+            }
+            for caller, audiences in vouched.items()
+        ),
     ]
     return [
         (

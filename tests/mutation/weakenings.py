@@ -297,6 +297,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("a proxy for a pod", ", urllib.request.ProxyHandler({}))", ")", FETCH),
     ),
     "Requests without a token, or with another tenant's": (
+        opened("audiences of any of the issuers", '"notValues": audiences}', '"notValues": sorted(sum(vouched.values(), []))}'),
         opened("refusals that are only written down", '"action": "DENY", "rules": refused', '"action": "AUDIT", "rules": refused'),
         opened("hosts of another ending", 'f"*{ending}"', 'f"*{ending}:443"'),
     ),

@@ -40,6 +40,10 @@ SERVED = {OWN: ("chat", "10.191.9.1"), OTHERS: ("defects", "10.191.9.2")}
 HOST, OTHERS_HOST = (f"{SERVED[each][0]}.{each}.{SURROUNDINGS.hosts[0]}" for each in (OWN, OTHERS))
 ISSUERS: Mapping[str, Issuer] = {name: tenant(name).issuers[0] for name in SERVED}
 REFUSED = {400, 401, 403, 404}
+SHOP = ("shop",)
+"""An audience of the other tenant's second issuer, which the intruder's tenant takes of the other's first."""
+SECOND = Issuer(issuer="https://second.example.com", audiences=SHOP, jwks_uri="https://second.example.com/keys")
+MORE: Mapping[str, Issuer] = {OTHERS: SECOND, OWN: ISSUERS[OTHERS].model_copy(update={"audiences": SHOP})}
 
 
 class Server(Handler):
@@ -120,13 +124,15 @@ def services() -> Iterator[ServicePlan]:
 
 def compiled(folder: Any, port: int, issuers: TokenIssuers) -> envoy_configuration.EnvoyConfiguration:
     made = list(services())
-    plans = [TenantPlan(tenant=tenant(each.tenant), models=(each.model,), pools=POOLS, surroundings=SURROUNDINGS) for each in made]
+    tenants = {name: tenant(name).model_copy(update={"issuers": (ISSUERS[name], MORE[name])}) for name in SERVED}
+    plans = [TenantPlan(tenant=tenants[each.tenant], models=(each.model,), pools=POOLS, surroundings=SURROUNDINGS) for each in made]
     rules = mesh.manifests(hosts=SURROUNDINGS.hosts, certificate=None, region="us-west-2")
     manifests = [*rules, *(one for each in (*plans, *made) for one in each.manifests())]
     snapshot = proxied.snapshot(manifests, *(body for each in made for body in proxied.replicas(each, [SERVED[each.tenant][1]])))
     assert envoy_configuration.judge(snapshot) == {}
     ports = listeners.ListenerPorts(gateway={80: port}, mesh={}, log="/dev/null")
-    return envoy_configuration.compile_(snapshot, ports, str(folder), {each.issuer: issuers.keys(each.issuer) for each in ISSUERS.values()})
+    known = {each.issuer for each in (*ISSUERS.values(), *MORE.values())}
+    return envoy_configuration.compile_(snapshot, ports, str(folder), {each: issuers.keys(each) for each in sorted(known)})
 
 
 @pytest.fixture(scope="module")
@@ -174,7 +180,7 @@ def test_a_host_may_be_written_as_clients_write_it(gateway: Gateway, host: str) 
 def test_no_spelling_of_a_host_leads_past_its_tenants_rules(gateway: Gateway, intruder: str, written: str) -> None:
     token, before = gateway.token(OWN) if intruder == "a stranger" else None, gateway.reached(OTHERS)
     for host in (OTHERS_HOST, OTHERS_HOST.upper()):
-        assert gateway.say("", host=written.format(host), token=token) in REFUSED
+        assert gateway.say("", host=written.format(host), token=token, target="/v2") in REFUSED
     assert gateway.reached(OTHERS) == before
 
 
@@ -189,11 +195,11 @@ def test_a_tenants_own_caller_cannot_disguise_its_host_from_the_proxies(gateway:
 @pytest.mark.parametrize(
     ("host", "target", "more"),
     [
-        (HOST, f"http://{OTHERS_HOST}/v1/models", ""),
-        (HOST, f"http://{OTHERS_HOST}:99/v1/models", ""),
-        (HOST, "/v1/models", f"Host: {OTHERS_HOST}"),
-        (OTHERS_HOST, "/v1/models", f"Host: {HOST}"),
-        (None, "/v1/models", ""),
+        (HOST, f"http://{OTHERS_HOST}/v2", ""),
+        (HOST, f"http://{OTHERS_HOST}:99/v2", ""),
+        (HOST, "/v2", f"Host: {OTHERS_HOST}"),
+        (OTHERS_HOST, "/v2", f"Host: {HOST}"),
+        (None, "/v2", ""),
         (HOST, f"{OTHERS_HOST}:80", ""),
     ],
 )
@@ -216,7 +222,7 @@ def test_by_http_2_the_host_is_the_one_that_was_judged(gateway: Gateway) -> None
     asked = ["curl", "-sS", "--max-time", "60", "--http2-prior-knowledge", "-o", "/dev/null", "-w", "%{http_code} %{http_version}"]
     for host, url in ((OTHERS_HOST, HOST), (HOST, OTHERS_HOST)):
         said = [*asked, "--connect-to", f"::{address}", "-H", f"Host: {host}", "-H", f"Authorization: Bearer {gateway.token(OWN)}"]
-        found = subprocess.run([*said, f"http://{url}:99/v1/models"], capture_output=True, text=True, timeout=90, check=True)
+        found = subprocess.run([*said, f"http://{url}:99/v2"], capture_output=True, text=True, timeout=90, check=True)
         assert found.stdout in ({"403 2", "400 2"} if host == OTHERS_HOST else {"200 2", "400 2", "403 2"})
     assert gateway.reached(OTHERS) == before
 
@@ -269,6 +275,11 @@ def for_an_audience_beside(gateway: Gateway) -> str:
     return gateway.issuers.token(ISSUERS[OWN].issuer, ISSUERS[OTHERS].audiences, "admin", now=time(), seconds=600, claims={})
 
 
+def for_an_audience_of_the_others_second_issuer(gateway: Gateway) -> str:
+    """The intruder's tenant takes it, and its issuer and its audience are each one of the other's."""
+    return gateway.issuers.token(ISSUERS[OTHERS].issuer, SHOP, "admin", now=time(), seconds=600, claims={})
+
+
 FORGED: tuple[Callable[[Gateway], str], ...] = (
     lambda gateway: unsigned(gateway, "none"),
     lambda gateway: unsigned(gateway, "None"),
@@ -278,6 +289,7 @@ FORGED: tuple[Callable[[Gateway], str], ...] = (
     with_claims_of_another,
     bringing_its_own_key,
     for_an_audience_beside,
+    for_an_audience_of_the_others_second_issuer,
     lambda gateway: "",
     lambda gateway: "..",
 )
@@ -287,10 +299,16 @@ FORGED: tuple[Callable[[Gateway], str], ...] = (
 @pytest.mark.parametrize("where", ["header", "query", "both"])
 def test_no_forged_token_opens_a_host(gateway: Gateway, forged: Callable[[Gateway], str], where: str) -> None:
     token, before = forged(gateway), gateway.reached(OTHERS)
-    target = "/v1/models" if where == "header" else f"/v1/models?access_token={token}"
+    target = "/v2" if where == "header" else f"/v2?access_token={token}"
     header = {"header": token, "query": None, "both": gateway.token(OWN)}[where]
     assert gateway.say("", host=OTHERS_HOST, token=header, target=target) in REFUSED
     assert gateway.reached(OTHERS) == before
+
+
+def test_every_issuer_opens_the_hosts_of_its_audiences(gateway: Gateway) -> None:
+    assert gateway.say("", token=for_an_audience_of_the_others_second_issuer(gateway)) == 200
+    second = gateway.issuers.token(SECOND.issuer, SHOP, "somebody", now=time(), seconds=600, claims={})
+    assert gateway.say("", host=OTHERS_HOST, token=second, target="/v2") == 200
 
 
 def test_a_token_of_nobody_opens_no_host(gateway: Gateway) -> None:

@@ -160,6 +160,7 @@ def test_the_gateway_refuses_callers_without_a_token_of_the_tenant() -> None:
     nobody, elsewhere = rules["hosts"]["spec"]["rules"]
     issuer = document("vision", "tenant")["issuers"][0]
     assert nobody["from"] == [{"source": {"notRequestPrincipals": [f"{issuer['issuer']}/*"]}}]
+    assert elsewhere["from"] == [{"source": {"requestPrincipals": [f"{issuer['issuer']}/*"]}}]
     assert elsewhere["when"] == [{"key": "request.auth.audiences", "notValues": issuer["audiences"]}]
     hosts = ["*.vision.inference.example.com"]
     assert nobody["to"] == elsewhere["to"] == [{"operation": {"hosts": hosts}}]
