@@ -123,6 +123,7 @@ function envoy_on_response(handle)
   local estimate, began = known["estimate"] or 0, known["began"]
   local rest, since, said, choice = "", 0, {{generated = {{}}, prompt = {{}}}}, ""
   local charged, several, first, last = 0, false, nil, nil
+  if streamed then told:set("{TOKENS_STATE}", "spent", estimate) end
   for chunk in handle:bodyChunks() do
     local length = chunk:length()
     if length > 0 then
@@ -153,7 +154,8 @@ Servers of the OpenAI API say `usage` at the end of an answer: `prompt_tokens` a
 `output_tokens` (responses, messages). vLLM, which is told to (`--enable-force-include-usage`), says it with each event of completions and
 chats too, of one choice and its prompt; they are added up until the last event says them of all, under no choice. What a stream that is
 left has not said is estimated: each event after the last usage is one token at least, for its first events may repeat whatever its caller
-wrote; the prompt is a part of the request's bytes, or, where nobody knows their number, all that the model's context holds, and never more.
+wrote; the prompt, computed first, is a part of the request's bytes, or, where nobody knows their number, all that the model's context holds,
+and never more.
 A number inside a generated text does not match: there its quotation marks are escaped.
 
 It also looks at the clock: what is first is the first choice, or the first piece of one, not the event by which a server says that it has

@@ -444,6 +444,12 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     ),
     "Hide tokens from their count": (
         opened(
+            "a prompt costs nothing before its first token",
+            'told:set("{TOKENS_STATE}", "spent", estimate)',
+            'told:set("{TOKENS_STATE}", "spent", 0)',
+            raises="_queue.Empty",
+        ),
+        opened(
             "the last usage is believed, whatever came after",
             "local unsaid = streamed and since or 0",
             "local unsaid = 0",

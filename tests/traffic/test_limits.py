@@ -7,7 +7,9 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
+from http.client import HTTPConnection
 from queue import Queue
 from time import monotonic
 from typing import Any
@@ -191,6 +193,14 @@ def test_a_stream_that_does_not_say_its_usage_is_charged_its_events(gateway: Gat
     asked = {"tokens": 9, "stream": True, "usage": False}
     gateway.ask(**asked)
     gateway.limiter.question("tokens", 9 + prompt_of(asked))
+
+
+def test_a_stream_that_is_left_before_its_first_token_is_charged_its_prompt(gateway: Gateway) -> None:
+    asked = {"tokens": 3, "stream": True, "pause": 2}
+    with closing(HTTPConnection("127.0.0.1", gateway.port, timeout=30)) as connection:
+        connection.request("POST", "/v1/completions", json.dumps(asked), {"host": HOST})
+        assert connection.getresponse().status == 200
+    gateway.limiter.question("tokens", prompt_of(asked))
 
 
 @pytest.mark.parametrize(("text", "encoding"), [("x" * 400_000, "identity"), ("", "gzip")])
