@@ -2,6 +2,8 @@
 tell. Pure.
 """
 
+import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -10,6 +12,8 @@ from headway.diagnosis.comparison import BeforeAfter
 from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind
 from headway.diagnosis.figures import both, shown
 from headway.diagnosis.measures import MEASURES
+
+_RELEASE = re.compile("-(r[0-9a-f]{10})-")
 
 UNSAID = "nothing says"
 """How it begins that no object of the cluster says something."""
@@ -190,6 +194,29 @@ class WasChanged:
 
 
 @dataclass(frozen=True)
+class OldToo:
+    """A pod of another version than the newest release brought shows the same: it rose there, or ended. Pods are told apart by the release in
+    their names."""
+
+    measures: tuple[str, ...]
+    kinds: tuple[StateKind, ...]
+    by: float = RISE
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        newest = next((each.release for each in facts.changed(ChangeKind.RELEASE, after=math.inf) if each.release), "")
+        if not newest:
+            return Answer(holds=None, said="there was no release")
+        for measure in self.measures:
+            for pod, found in facts.apart.get(measure, {}).items():
+                if _version(pod) != newest and found.rose(self.by):
+                    return Answer(holds=True, said=f"the version before has it too: {pod}: {_words(measure, found)}", where=pod)
+        old = [each for each in facts.those(*self.kinds) if _version(each.subject) not in ("", newest)]
+        if old:
+            return Answer(holds=True, said=f"the version before has it too: {old[0].subject}: {old[0].words}", where=old[0].subject)
+        return Answer(holds=False, said=f"only pods of {newest} have it")
+
+
+@dataclass(frozen=True)
 class Measured:
     """Somebody measures all of these, of each replica or GPU: what they do not say is then not so."""
 
@@ -227,6 +254,12 @@ class Unproven:
         if found is None:
             return Answer(holds=True, said=f"{MEASURES[self.measure].says}: not measured")
         return Answer(holds=not found.rose(self.by), said=_words(self.measure, found))
+
+
+def _version(pod: str) -> str:
+    """The release of a pod, by its name; empty where it has none."""
+    found = _RELEASE.search(pod)
+    return found[1] if found else ""
 
 
 def _unmeasured(measure: str) -> Answer:

@@ -150,8 +150,8 @@ _SERVER = (
         "failures",
         "requests that the server itself failed",
         FigureUnit.SHARE,
-        "sum(rate(nv_inference_request_failure{$pods}[$window]))"
-        f' / clamp_min(sum(rate({{__name__=~"nv_inference_request_(failure|success)",$pods}}[$window])), {_NEVER_ZERO})',
+        "sum $by (rate(nv_inference_request_failure{$pods}[$window]))"
+        f' / clamp_min(sum $by (rate({{__name__=~"nv_inference_request_(failure|success)",$pods}}[$window])), {_NEVER_ZERO})',
     ),
     _of(
         "throttled",
@@ -172,7 +172,7 @@ _SERVER = (
 _BY_POD = tuple(
     _of(f"{each.name}_by_pod", each.says, each.unit, each.query, Sight.POD)
     for each in _SERVER
-    if each.name in ("at_replica", "served", "queue", "compute", "prefill", "decode", "throttled", "memory")
+    if each.name in ("at_replica", "served", "queue", "compute", "prefill", "decode", "failures", "throttled", "memory")
 )
 
 _DEVICES = (

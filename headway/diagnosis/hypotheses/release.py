@@ -1,16 +1,28 @@
 """What a release, or a change that somebody made, may do."""
 
-from headway.diagnosis.asking import Says, WasChanged
+from headway.diagnosis.asking import OldToo, Says, WasChanged
 from headway.diagnosis.facts import ChangeKind, StateKind
 from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
+
+_ENDS = (StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.ENDED)
 
 ALL = (
     Hypothesis(
         name="new-version",
         layer=CauseLayer.RELEASE,
         says="it began with a new version",
-        explains=("model-slower", "model-fails", "batch-larger", "out-of-memory", "server-hangs", "server-killed", "cache-full"),
+        explains=(
+            "model-slower",
+            "one-replica-slow",
+            "model-fails",
+            "batch-larger",
+            "out-of-memory",
+            "server-hangs",
+            "server-killed",
+            "cache-full",
+        ),
         predicts=(WasChanged((ChangeKind.RELEASE,)),),
+        excludes=(OldToo(("compute_by_pod", "prefill_by_pod", "decode_by_pod", "queue_by_pod", "failures_by_pod"), _ENDS),),
         runbook="release-rolled-back",
         commands=(
             "headway release status {chain} -e {environment}",

@@ -11,7 +11,7 @@ ALL = (
         name="more-requests",
         layer=CauseLayer.REQUEST,
         says="callers ask more than before",
-        explains=("queue-longer", "over-the-rate", "late-requests"),
+        explains=("queue-longer", "model-longer", "over-the-rate", "late-requests"),
         predicts=(Rose("requests", by=1.2),),
         runbook="at-maximum-replicas",
         commands=(_STATUS,),

@@ -1,0 +1,1 @@
+"""How often a diagnosis is right, on services that are played request by request."""

@@ -1,0 +1,139 @@
+"""The cases: every fault alone, beside an innocent release, beside an innocent change by hand, and two at once; and nothing wrong.
+
+Half of them, by a digest of their names, are set aside: nobody reads them one by one while rules are written.
+"""
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play, pod
+from headway.diagnosis.facts import Blindness, Change, ChangeKind, State, StateKind
+
+_ONSET = AT - (STEPS - 60) * STEP
+_RELEASE = "release r0123456789 began to replace r9876543210"
+
+
+def _release(before: float) -> Change:
+    return Change(kind=ChangeKind.RELEASE, time=_ONSET - before, who="ci", words=_RELEASE, release="r0123456789")
+
+
+def _hand(kind: ChangeKind, before: float) -> Change:
+    return Change(kind=kind, time=_ONSET - before, who="kubectl-edit", words=f"the {kind.value} was written")
+
+
+def _state(kind: StateKind, subject: str = "") -> State:
+    return State(kind=kind, subject=subject or pod("r9876543210", 1), words=kind.value.replace("-", " "), since=_ONSET)
+
+
+def _faults(calm: Play) -> Iterator[Incident]:
+    def one(name: str, layer: str, truth: str = "", **more: object) -> Incident:
+        states = more.pop("states", ())
+        changes = more.pop("changes", ())
+        unmeasured = more.pop("unmeasured", ())
+        return Incident(
+            name=name,
+            truth=truth or name,
+            layer=layer,
+            before=calm,
+            since=replace(calm, **more),  # type: ignore[arg-type]
+            states=states,  # type: ignore[arg-type]
+            changes=changes,  # type: ignore[arg-type]
+            unmeasured=unmeasured,  # type: ignore[arg-type]
+        )
+
+    rate = calm.requests
+    gpus = ("clock", "hot", "power_capped", "replays")
+    fresh = frozenset(range(calm.replicas))
+    yield one("more-requests", "request", requests=max(rate * 2.2, 500.0))
+    yield one("larger-requests", "request", work=2.5)
+    yield one("way-longer", "gateway", way=calm.way + 0.040)
+    yield one("proxy-longer", "gateway", proxy=calm.proxy + 0.030)
+    yield one("model-slower", "model-server", fixed=calm.fixed * 2.5, each=calm.each * 2.5)
+    yield one("new-version", "release", fixed=calm.fixed * 2.5, each=calm.each * 2.5, changes=(_release(20.0),), fresh=fresh)
+    yield one("new-version-fails", "release", truth="new-version", failing=0.05, changes=(_release(40.0),), fresh=fresh)
+    yield one("new-version-of-a-third", "release", truth="new-version", slower={0: 3.0}, changes=(_release(40.0),), fresh=frozenset({0}))
+    yield one("batch-larger", "model-server", delay=0.100)
+    yield one("cpu-quota-used-up", "model-server", reads=calm.reads + 0.040, throttled=0.5)
+    yield one("gpu-slow-and-silent", "gpu", slower={1: 3.0})
+    yield one("one-replica-slow", "model-server", slower={1: 3.0}, unmeasured=gpus)
+    yield one("gpu-hot", "gpu", slower={1: 3.0}, counters={"hot": {1: 0.6}, "clock": {1: 1400.0}})
+    yield one("gpu-power-capped", "gpu", slower={1: 3.0}, counters={"power_capped": {1: 0.5}, "clock": {1: 1500.0}})
+    yield one("gpu-clock-low", "gpu", slower={1: 3.0}, counters={"clock": {1: 1100.0}})
+    yield one("gpu-link-errors", "gpu", slower={1: 3.0}, counters={"replays": {1: 40.0}})
+    yield one("model-fails", "model-server", failing=0.05)
+    yield one("out-of-memory", "model-server", unreached=0.1, states=(_state(StateKind.MEMORY_KILLED),))
+    yield one("server-hangs", "model-server", unreached=0.3, states=(_state(StateKind.PROBE_KILLED),))
+    yield one("server-killed", "model-server", unreached=0.1, states=(_state(StateKind.ENDED),))
+    yield one("over-the-rate", "request", limited=0.3)
+    yield one("invalid-tokens", "request", unproven=0.4)
+    yield one("callers-not-allowed", "request", forbidden=0.2)
+    yield one("quota-full", "deployment", states=(_state(StateKind.QUOTA_FULL),))
+    yield one("quota-lowered", "deployment", states=(_state(StateKind.QUOTA_FULL),), changes=(_hand(ChangeKind.QUOTA, 60.0),))
+    yield one("image-missing", "deployment", states=(_state(StateKind.IMAGE_MISSING),))
+    yield one("written-by-hand", "deployment", states=(_state(StateKind.IMAGE_MISSING),), changes=(_hand(ChangeKind.DEPLOYMENT, 5.0),))
+    yield one("artifacts-missing", "deployment", states=(_state(StateKind.ARTIFACTS_MISSING),))
+    yield one("gpus-taken", "scheduler", states=(_state(StateKind.GPUS_TAKEN),))
+    yield one("nodes-cordoned", "scheduler", states=(_state(StateKind.CORDONED),))
+    yield one("cordoned-by-hand", "scheduler", states=(_state(StateKind.CORDONED),), changes=(_hand(ChangeKind.NODE, 60.0),))
+    yield one("pool-without-nodes", "scheduler", states=(_state(StateKind.POOL_EMPTY),))
+    yield one("node-uncut", "node", states=(_state(StateKind.UNCUT),))
+    yield one("node-in-quarantine", "node", replicas=2, states=(_state(StateKind.QUARANTINED, "node-2"),))
+    yield one("node-not-ready", "node", replicas=2, states=(_state(StateKind.NODE_UNREADY, "node-2"),))
+    yield one("release-held", "release", states=(_state(StateKind.HELD, "r0123456789"),))
+
+
+_LOADS = {"light": Play(requests=20.0), "usual": Play(requests=60.0, each=0.005)}
+_OWN = ("new-version", "new-version-fails", "new-version-of-a-third", "quota-lowered", "written-by-hand", "cordoned-by-hand")
+"""Faults that are changes themselves."""
+_PAIRS = (
+    ("model-slower", "invalid-tokens"),
+    ("way-longer", "quota-full"),
+    ("model-fails", "over-the-rate"),
+    ("larger-requests", "release-held"),
+    ("gpu-hot", "image-missing"),
+)
+
+
+def cases() -> Sequence[tuple[Incident, tuple[str, ...]]]:
+    """Each with all its truths; more than one where two faults are in it."""
+    found: list[tuple[Incident, tuple[str, ...]]] = []
+    for load, calm in _LOADS.items():
+        faults = {each.name: each for each in _faults(calm)}
+        for name, each in faults.items():
+            found.append((replace(each, name=f"{load}: {name}"), (each.truth,)))
+            if name in _OWN:
+                continue
+            for innocent, change in (("release", _release(30.0)), ("edit", _hand(ChangeKind.ROUTE, 30.0))):
+                found.append(
+                    (replace(each, name=f"{load}: {name} beside an innocent {innocent}", changes=(*each.changes, change)), (each.truth,))
+                )
+        for first, second in _PAIRS:
+            one, other = faults[first], faults[second]
+            both = replace(
+                one,
+                name=f"{load}: {first} and {second}",
+                since=replace(one.since, unproven=other.since.unproven, limited=other.since.limited),
+                states=(*one.states, *other.states),
+            )
+            found.append((both, (one.truth, other.truth)))
+        for number in range(12):
+            changes = ((), (_release(30.0),), (_hand(ChangeKind.DEPLOYMENT, 100.0),))[number % 3]
+            calm_case = Incident(name=f"{load}: nothing is wrong {number}", truth="", layer="", before=calm, since=calm, changes=changes)
+            found.append((calm_case, ()))
+        slow = faults["model-slower"]
+        blind = (Blindness(what="metrics", why="Prometheus does not answer"),)
+        every = tuple(_every_measure())
+        found.append((replace(slow, name=f"{load}: nobody measures", truth="", unmeasured=every, blind=blind), ("?",)))
+    return found
+
+
+def set_aside(case: Incident) -> bool:
+    """Whether it belongs to the half that nobody reads one by one."""
+    return hashlib.sha256(case.name.encode()).digest()[0] % 2 == 1
+
+
+def _every_measure() -> Iterator[str]:
+    from headway.diagnosis.measures import MEASURES
+
+    yield from MEASURES

@@ -1,0 +1,211 @@
+"""A service on Triton, played request by request: callers, the way, each replica's proxy, and a server that computes batches. What a fault
+does to everything behind it (queues that grow, batches that fill) follows from the play; nobody writes it down. Pure; seeded.
+
+A replica has one instance. A batch begins when the instance is free and the batch is full, or its oldest request has waited for the
+batching delay (Triton's dynamic batcher, `max_queue_delay_microseconds`); it takes `fixed` + `each` x its work. Times in seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headway.diagnosis.facts import Blindness, Change, State
+from headway.diagnosis.observed import Observed
+
+Floats = NDArray[np.float64]
+STEP = 20.0
+STEPS = 90
+AT = 1_700_000_000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Play:
+    """How the service does, from one moment on. Rates a second; shares 0 to 1."""
+
+    requests: float = 40.0
+    work: float = 1.0
+    """Of a request, in units of the usual one; its bytes follow."""
+    way: float = 0.003
+    proxy: float = 0.001
+    reads: float = 0.001
+    writes: float = 0.001
+    fixed: float = 0.010
+    each: float = 0.004
+    delay: float = 0.001
+    most: int = 16
+    replicas: int = 3
+    promised: float = 0.060
+    """Seconds in the server within which 99 of 100 requests are promised."""
+    slower: Mapping[int, float] = field(default_factory=dict[int, float])
+    """How many times as long a replica computes."""
+    failing: float = 0.0
+    unreached: float = 0.0
+    limited: float = 0.0
+    unproven: float = 0.0
+    forbidden: float = 0.0
+    throttled: float = 0.0
+    counters: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
+    """What a GPU's counters say, by measure and replica, where it is not the usual."""
+    fresh: frozenset[int] = frozenset()
+    """Replicas of the newest release."""
+
+
+USUAL = {"clock": 1980.0, "hot": 0.0, "power_capped": 0.01, "replays": 0.0}
+_BYTES = 4000.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incident:
+    """One case: what the service does before and since, and what else is known. `truth`: the cause; empty where nothing is wrong or nobody
+    can know."""
+
+    name: str
+    truth: str
+    layer: str
+    before: Play
+    since: Play
+    began: int = 60
+    """The step after which it is so."""
+    states: tuple[State, ...] = ()
+    changes: tuple[Change, ...] = ()
+    unmeasured: tuple[str, ...] = ()
+    blind: tuple[Blindness, ...] = ()
+
+    @property
+    def onset(self) -> float:
+        return AT - (STEPS - self.began) * STEP
+
+
+def observed(case: Incident, seed: int) -> Observed:
+    """What Prometheus would say of the case."""
+    random = np.random.default_rng([seed, *case.name.encode()])
+    day = 1 + 0.1 * np.sin(np.linspace(0, np.pi, STEPS))  # the load of a day moves too
+    wave = _serial(random, STEPS, 0.5) * 0.05
+    plays = [case.before if step < case.began else case.since for step in range(STEPS)]
+    plays = [replace(play, requests=play.requests * float(day[step] * (1 + wave[step]))) for step, play in enumerate(plays)]
+    series: dict[str, dict[str, list[tuple[float, float]]]] = {}
+    replicas = max(play.replicas for play in plays)
+    served = {number: _Replica(random, number) for number in range(replicas)}
+    for step, play in enumerate(plays):
+        moment = AT - (STEPS - 1 - step) * STEP
+        for name, by_label in _step(random, play, served, step * STEP).items():
+            for label, value in by_label.items():
+                if name not in case.unmeasured and np.isfinite(value):
+                    series.setdefault(name, {}).setdefault(label, []).append((moment, float(value)))
+    return Observed(
+        tenant="vision",
+        model="defects",
+        at=AT,
+        begin=AT - STEPS * STEP,
+        step=STEP,
+        series=series,
+        states=case.states,
+        changes=case.changes,
+        hosts={_gpu(number): f"node-{number}" for number in range(replicas)},
+        blind=case.blind,
+    )
+
+
+class _Replica:
+    """One replica's instance: until when it computes."""
+
+    def __init__(self, random: np.random.Generator, number: int) -> None:
+        self.random, self.number, self.free = random, number, 0.0
+
+    def batches(self, arrivals: Floats, work: Floats, play: Play) -> tuple[Floats, Floats, Floats]:
+        """Of each request: time in the queue, time of its batch, and how many were in it."""
+        queue, compute, size = np.zeros_like(arrivals), np.zeros_like(arrivals), np.ones_like(arrivals)
+        slow = play.slower.get(self.number, 1.0)
+        at = 0
+        while at < len(arrivals):
+            full = arrivals[at + play.most - 1] if at + play.most <= len(arrivals) else np.inf
+            start = max(self.free, min(arrivals[at] + play.delay, full))
+            end = min(int(np.searchsorted(arrivals, start, side="right")), at + play.most)
+            end = max(end, at + 1)
+            took = slow * (play.fixed + play.each * float(work[at:end].sum())) * float(np.exp(0.05 * self.random.normal()))
+            queue[at:end], compute[at:end], size[at:end] = start - arrivals[at:end], took, end - at
+            self.free, at = start + took, end
+        return queue, compute, size
+
+
+def _step(random: np.random.Generator, play: Play, served: Mapping[int, _Replica], begin: float) -> Mapping[str, Mapping[str, float]]:
+    refused = play.limited + play.unproven + play.forbidden
+    arrived = random.poisson(play.requests * STEP)
+    reached = int(random.binomial(arrived, max(0.0, 1 - refused - play.unreached)))
+    whose = random.integers(0, play.replicas, reached)
+    parts: dict[int, tuple[Floats, Floats, Floats, Floats]] = {}
+    for number in range(play.replicas):
+        count = int((whose == number).sum())
+        arrivals = np.sort(begin + random.random(count) * STEP)
+        work = play.work * random.lognormal(-0.045, 0.3, count)
+        parts[number] = (work, *served[number].batches(arrivals, work, play))
+    queue, compute, size = (np.concatenate([each[part] for each in parts.values()]) for part in (1, 2, 3))
+    if not len(queue):
+        queue = compute = size = np.array([np.nan])
+    noise = [float(np.exp(0.03 * random.normal())) for _ in range(6)]
+    reads, writes = play.reads * play.work * noise[0], play.writes * noise[1]
+    inside = float(queue.mean() + compute.mean()) + reads + writes + 0.0003 * noise[2]
+    at_replica, latency = inside + play.proxy * noise[3], inside + play.proxy * noise[3] + play.way * noise[4]
+    failed = float(random.binomial(reached, play.failing)) / max(arrived, 1)
+    unreached = play.unreached * float(np.exp(0.1 * random.normal()))
+    whole = {
+        "requests": arrived / STEP,
+        "latency": latency,
+        "errors": failed + unreached,
+        "unreached": unreached,
+        "late": 0.0,
+        "overflow": 0.0,
+        "limited": play.limited,
+        "unproven": play.unproven,
+        "forbidden": play.forbidden,
+        "request_size": _BYTES * play.work * noise[5],
+        "at_replica": at_replica,
+        "served": inside,
+        "queue": float(queue.mean()),
+        "input": reads,
+        "compute": float(compute.mean()),
+        "output": writes,
+        "batch_size": len(size) / float((1 / size).sum()),
+        "busy": float((compute / size).sum()) / STEP,
+        "failures": float(random.binomial(reached, play.failing)) / max(reached, 1),
+        "throttled": play.throttled * noise[2],
+        "replicas": float(play.replicas),
+    }
+    slower = float((queue + compute > play.promised).mean()) if len(queue) > 1 else 0.0
+    whole["burn"] = slower / 0.01
+    found: dict[str, dict[str, float]] = {name: {"": value} for name, value in whole.items()}
+    for number, (_, waited, took, _) in parts.items():
+        if len(took):
+            found.setdefault("compute_by_pod", {})[_pod(number, play)] = float(took.mean())
+            found.setdefault("queue_by_pod", {})[_pod(number, play)] = float(waited.mean())
+            found.setdefault("served_by_pod", {})[_pod(number, play)] = float((waited + took).mean()) + reads + writes
+        fails = float(random.binomial(len(took), play.failing)) / max(len(took), 1)
+        found.setdefault("failures_by_pod", {})[_pod(number, play)] = fails
+        found.setdefault("throttled_by_pod", {})[_pod(number, play)] = play.throttled
+        for counter, usual in USUAL.items():
+            value = play.counters.get(counter, {}).get(number, usual) * float(np.exp(0.01 * random.normal()))
+            found.setdefault(counter, {})[_gpu(number)] = value
+    return found
+
+
+def _serial(random: np.random.Generator, count: int, likeness: float) -> Floats:
+    values, last = np.zeros(count), 0.0
+    for number in range(count):
+        last = likeness * last + float(np.sqrt(1 - likeness**2) * random.normal())
+        values[number] = last
+    return values
+
+
+def _pod(number: int, play: Play) -> str:
+    return pod("r0123456789" if number in play.fresh else "r9876543210", number)
+
+
+def pod(release: str, number: int) -> str:
+    """A replica's name."""
+    return f"defects-{release}-5b6bb57495-tj4t{number}"
+
+
+def _gpu(number: int) -> str:
+    return f"GPU-{number}"
