@@ -78,7 +78,7 @@ def pending(pod: Body, nodes: Sequence[Body] = (), pods: Sequence[Body] = (), ev
             return _unplaced(pod, unplaced.get("message", ""), nodes, pods)
         return Pending(PendingKind.UNREADY, "the scheduler has not looked at it yet")
     for each in status.get("initContainerStatuses", ()):
-        if said := _waits(each, pod):
+        if said := _waits(each, pod) or _failed(each):
             return Pending(_kind(each, PendingKind.ARTIFACTS_MISSING), said)
     for each in status.get("containerStatuses", ()):
         if said := _waits(each, pod):
@@ -88,11 +88,11 @@ def pending(pod: Body, nodes: Sequence[Body] = (), pods: Sequence[Body] = (), ev
 
 
 def _kind(container: Body, ended: PendingKind) -> PendingKind:
-    """Of a container that waits; `ended`: what it is called if it ended."""
-    reason = container["state"]["waiting"].get("reason", "")
-    if reason in _PULLS:
+    """Of a container that waits, or ended; `ended`: what it is called if it ended."""
+    waiting = container["state"].get("waiting")
+    if waiting and waiting.get("reason") in _PULLS:
         return PendingKind.IMAGE_MISSING
-    if reason != _CRASHES:
+    if waiting and waiting.get("reason") != _CRASHES:
         return PendingKind.UNREADY
     return PendingKind.MEMORY_KILLED if out_of_memory(container) else ended
 
@@ -233,6 +233,13 @@ def _ends(container: Body) -> str:
     often = "once" if times == 1 else f"{times} times, the last time"
     how = f"{last.get('reason', 'ended')}, exit code {last.get('exitCode', '?')}"
     return f"container {container.get('name', '?')} ended {often} {f'at {at} ' if at else ''}with {how}"
+
+
+def _failed(container: Body) -> str:
+    """How a container that comes before the server failed, while it tries again between two waits; empty where it did not, or is done."""
+    state, before = container.get("state", {}), container.get("lastState", {})
+    last = state if "terminated" in state else before
+    return _ends({**container, "lastState": last}) if last.get("terminated", {}).get("exitCode", 0) else ""
 
 
 def _unproven(status: Body, events: Iterable[Body]) -> str:

@@ -3,7 +3,9 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.service_status.pending import ended, refused, why
+import pytest
+
+from headway.service_status.pending import Pending, PendingKind, ended, pending, refused, why
 from headway.service_status.replicas import services
 from headway.wire import ARM, MIG_TAINT, MODEL, POOL, QUARANTINE, RELEASE, TENANT
 from sandbox.traffic.node.images import backing_off
@@ -160,3 +162,17 @@ def test_what_a_tenants_code_answers_to_a_probe_is_no_order_to_a_terminal() -> N
     said = {"reason": "Unhealthy", "message": "Startup probe failed: \x1b]52;c;eA==\x07\nall is well", "involvedObject": {"name": "p"}}
     (service,) = services([deployment], [running], events=[said])
     assert service.reason == service.pods[0].reason == r"startup probe failed: \x1b]52;c;eA==\x07\nall is well"
+
+
+@pytest.mark.parametrize("state", [{"running": {}}, {"terminated": {"exitCode": 1, "reason": "Error"}}], ids=["again", "just-ended"])
+def test_a_fetch_that_failed_is_told_while_it_tries_again(state: dict[str, Any]) -> None:
+    fetch = {"name": "fetch", "state": state, "restartCount": 2, "lastState": {"terminated": {"exitCode": 1, "reason": "Error"}}}
+    found = pending(pod(on="n", initContainerStatuses=[fetch]))
+    assert found == Pending(PendingKind.ARTIFACTS_MISSING, "container fetch ended 2 times, the last time with Error, exit code 1")
+
+
+def test_a_fetch_that_failed_once_and_is_done_keeps_nobody() -> None:
+    last = {"terminated": {"exitCode": 1, "reason": "Error"}}
+    fetch = {"name": "fetch", "state": {"terminated": {"exitCode": 0}}, "restartCount": 1, "lastState": last}
+    found = pending(pod(on="n", initContainerStatuses=[fetch], containerStatuses=[container(state={"running": {}}, ready=False)]))
+    assert found is not None and found.kind is PendingKind.UNREADY
