@@ -28,7 +28,7 @@ class StateKind(StrEnum):
     ENDED = PendingKind.ENDED
     MEMORY_KILLED = PendingKind.MEMORY_KILLED
     PROBE_KILLED = "probe-killed"
-    """The kubelet ended a container whose liveness probe failed."""
+    """The kubelet ended a container whose liveness or startup probe failed."""
     HELD = "held"
     """A person holds a release."""
 

@@ -1,10 +1,12 @@
 """What the objects of the cluster say of one service now: why replicas are missing, what ended and by whom, which node is out of use.
 Pure; from objects as the API server answers them.
 
-Who ended a container: the kernel for its memory says `OOMKilled` in its last state; the kubelet for its liveness probe says so in an event
-(`pkg/kubelet/kuberuntime/kuberuntime_manager.go`, "failed liveness probe, will be restarted"). Events are kept for an hour.
+Who ended a container: the kernel for its memory says `OOMKilled` in its last state; the kubelet for its liveness or startup
+probe says so in an event (`pkg/kubelet/kuberuntime/kuberuntime_manager.go`, "failed liveness probe, will be restarted"). Events are kept
+for an hour.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -16,7 +18,7 @@ from headway.wire import POOL
 
 Body = Mapping[str, Any]
 
-_PROBED = "failed liveness probe"
+_PROBED = re.compile("failed (liveness|startup) probe, will be restarted")
 _ON_ITS_WAY = 300.0
 """Seconds for which a replica that is not ready is on its way, and not missing."""
 
@@ -70,9 +72,9 @@ def _how(container: Body, ended: Body, events: Iterable[Body], finished: float) 
     what = f"container {container.get('name', '?')} was started again {times} times, the last time after"
     if out_of_memory(container):
         return StateKind.MEMORY_KILLED, f"{what} the kernel ended it for its memory"
-    probed = [e for e in events if _PROBED in e.get("message", "") and abs((_seconds(_time(e)) or 0.0) - finished) < 120]
+    probed = [e for e in events if _PROBED.search(e.get("message", "")) and abs((_seconds(_time(e)) or 0.0) - finished) < 120]
     if probed:
-        return StateKind.PROBE_KILLED, f"{what} its liveness probe failed"
+        return StateKind.PROBE_KILLED, f"{what} its probe failed"
     return StateKind.ENDED, f"{what} it ended with {ended.get('reason', 'no reason')}, exit code {ended.get('exitCode', '?')}"
 
 

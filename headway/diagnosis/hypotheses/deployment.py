@@ -5,7 +5,7 @@ from headway.diagnosis.facts import StateKind
 from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
 
 _STATUS = "headway status {chain} -e {environment}"
-_NODES = "headway nodes"
+_NODES = "headway nodes -e {environment}"
 
 
 def _missing(

@@ -3,7 +3,7 @@
 from headway.diagnosis.asking import AnyOf, Measured, OneMoved, OneOfThem
 from headway.diagnosis.hypothesis import CauseLayer, Hypothesis
 
-_NODES = "headway nodes"
+_NODES = "headway nodes -e {environment}"
 
 ALL = (
     Hypothesis(
@@ -57,6 +57,6 @@ ALL = (
             OneMoved("replays", by=2.0, least=1.0),
             OneMoved("throttled_by_pod", by=2.0, least=0.05),
         ),
-        commands=(_NODES, 'headway nodes quarantine {node} --reason "slower than its siblings"'),
+        commands=(_NODES, 'headway nodes -e {environment} quarantine {node} --reason "slower than its siblings"'),
     ),
 )

@@ -34,7 +34,7 @@ ALL = (
         says="one replica takes longer than its siblings for the same work",
         explains=("model-longer", "prefill-longer", "decode-longer", Symptom.BROKEN),
         predicts=(AnyOf((OneOfThem("compute_by_pod"), OneOfThem("prefill_by_pod"), OneOfThem("decode_by_pod"))),),
-        commands=("headway nodes", "headway logs {chain} -e {environment} --pod {where} --since 10m"),
+        commands=("headway nodes -e {environment}", "headway logs {chain} -e {environment} --pod {where} --since 10m"),
     ),
     Hypothesis(
         name="cpu-quota-used-up",
@@ -101,7 +101,7 @@ ALL = (
     Hypothesis(
         name="server-hangs",
         layer=CauseLayer.MODEL_SERVER,
-        says="the server runs and answers nothing, so that its liveness probe has it started again",
+        says="the server runs and answers nothing, so that its probe has it started again",
         explains=(Symptom.ENDING, "server-ends", "nobody-answers"),
         predicts=(Says((StateKind.PROBE_KILLED,)),),
         excludes=(Says((StateKind.MEMORY_KILLED,)),),

@@ -42,18 +42,23 @@ def test_a_container_that_the_kernel_ended_for_its_memory_says_so() -> None:
     assert _kinds(_ended("OOMKilled")) == [StateKind.MEMORY_KILLED]
 
 
-def test_a_container_that_its_liveness_probe_ended_is_told_by_the_event() -> None:
+@pytest.mark.parametrize("probe", ["liveness", "startup"])
+def test_a_container_that_its_probe_ended_is_told_by_the_event(probe: str) -> None:
     event = {
         "involvedObject": {"name": "p"},
         "reason": "Killing",
-        "message": "Container server failed liveness probe, will be restarted",
+        "message": f"Container server failed {probe} probe, will be restarted",
         "lastTimestamp": _at(55),
     }
     assert _kinds(_ended("Error"), events=[event]) == [StateKind.PROBE_KILLED]
 
 
 def test_a_probe_that_failed_long_before_ended_nothing_now() -> None:
-    event = {"involvedObject": {"name": "p"}, "message": "Container server failed liveness probe", "lastTimestamp": _at(10)}
+    event = {
+        "involvedObject": {"name": "p"},
+        "message": "Container server failed liveness probe, will be restarted",
+        "lastTimestamp": _at(10),
+    }
     assert _kinds(_ended("Error"), events=[event]) == [StateKind.ENDED]
 
 
