@@ -57,6 +57,6 @@ ALL = (
             OneMoved("replays", by=2.0, least=1.0),
             OneMoved("throttled_by_pod", by=2.0, least=0.05),
         ),
-        commands=(_NODES, 'headway nodes -e {environment} quarantine {node} --reason "slower than its siblings"'),
+        commands=(_NODES, 'headway nodes quarantine {node} -e {environment} --reason "slower than its siblings"'),
     ),
 )
