@@ -72,7 +72,8 @@ def _how(container: Body, ended: Body, events: Iterable[Body], finished: float) 
     what = f"container {container.get('name', '?')} was started again {times} times, the last time after"
     if out_of_memory(container):
         return StateKind.MEMORY_KILLED, f"{what} the kernel ended it for its memory"
-    probed = [e for e in events if _PROBED.search(e.get("message", "")) and abs((_seconds(_time(e)) or 0.0) - finished) < 120]
+    started = _seconds(ended.get("startedAt")) or 0.0
+    probed = [e for e in events if _PROBED.search(e.get("message", "")) and started <= (_seconds(_time(e)) or 0.0) <= finished + 1]
     if probed:
         return StateKind.PROBE_KILLED, f"{what} its probe failed"
     return StateKind.ENDED, f"{what} it ended with {ended.get('reason', 'no reason')}, exit code {ended.get('exitCode', '?')}"

@@ -29,7 +29,7 @@ def _kinds(*pods: dict[str, Any], **more: Any) -> list[StateKind]:
 
 
 def _ended(reason: str, minute: int = 55) -> dict[str, Any]:
-    last = {"terminated": {"reason": reason, "exitCode": 137, "finishedAt": _at(minute)}}
+    last = {"terminated": {"reason": reason, "exitCode": 137, "startedAt": _at(minute - 20), "finishedAt": _at(minute)}}
     return pod(
         "p",
         on="n",
@@ -53,7 +53,7 @@ def test_a_container_that_its_probe_ended_is_told_by_the_event(probe: str) -> No
     assert _kinds(_ended("Error"), events=[event]) == [StateKind.PROBE_KILLED]
 
 
-def test_a_probe_that_failed_long_before_ended_nothing_now() -> None:
+def test_a_probe_that_ended_the_container_before_ended_not_this_one() -> None:
     event = {
         "involvedObject": {"name": "p"},
         "message": "Container server failed liveness probe, will be restarted",
