@@ -17,6 +17,8 @@ FIRST_RATE = 20_000.0
 """Tokens of prefill a second, until engines have shown theirs: an 8B model on an H100, carefully."""
 FADING, FASTEST = 0.999, 1e6
 """What is left of a pool's pace after a slower report; and no engine has more tokens a second."""
+PART = 0.75
+"""Of that pace, what prompts are believed to get: beside answers in progress, and behind long prompts, which take longer a token."""
 CAPACITY = 100_000
 """Tokens of a KV cache whose endpoint has not said its size."""
 
@@ -104,7 +106,7 @@ class Tracked:
         """The endpoint of a pool for a prompt, which is taken as sent there; None if there is none."""
         if not (there := self._pools.get(pool)):
             return None
-        rate = self._paces.get(pool, FIRST_RATE)
+        rate = self._paces[pool] * PART if pool in self._paces else FIRST_RATE
         matched = {address: each.memory.matched(keys) for address, each in there.items()}
         best = max(matched.values())
         needed = [0.0, *accumulate(worth(self._shared[key]) for key in keys[:best])]

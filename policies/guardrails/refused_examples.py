@@ -82,6 +82,7 @@ REFUSED_EXAMPLES: list[tuple[str, str, tuple[str | int, ...], Any, str]] = [
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value", "typed_per_filter_config"), {"envoy.filters.http.rbac": {}}, "spec.configPatches[1].patch.value.typed_per_filter_config.envoy.filters.http.rbac"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 0, "patch", "operation"), "REPLACE", "spec.configPatches[0].patch.operation"),
     ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value", "typed_per_filter_config", "headway.overload"), {"disabled": True}, "spec.configPatches[1].patch.value.typed_per_filter_config.headway.overload.disabled"),
+    ("proxy-filter-bounded", EF, ("spec", "configPatches", 1, "patch", "value", "typed_per_filter_config", "headway.overload"), {"stateful_session": {}}, "spec.configPatches[1].patch.value.typed_per_filter_config.headway.overload.stateful_session"),
     ("mutual-tls-strict", "kubernetes:security.istio.io/v1:PeerAuthentication", ("spec", "mtls", "mode"), "PERMISSIVE", "spec.mtls.mode"),
     ("disruption-budget-allows-one", "kubernetes:policy/v1:PodDisruptionBudget", ("spec", "maxUnavailable"), 0, "spec.maxUnavailable"),
     ("no-cluster-admin-binding", "kubernetes:rbac.authorization.k8s.io/v1:RoleBinding", ("roleRef", "name"), "cluster-admin", "roleRef.name"),

@@ -83,8 +83,7 @@ def test_each_prompt_is_picked_for_among_the_engines_that_serve(sorter: Sorter) 
     for number in range(5):
         assert sorter.ask(COMPLETIONS, prompt=question(WORDS, f"{number} "), max_tokens=4)[0] == 200
     assert sorter.at_picker("requests_total", outcome="by_prompt") == before + 5
-    assert (sorter.at_picker("engines"), sorter.at_picker("failures_total", outcome="page")) == (1, 0)
-    eventually(lambda: sorter.at_picker("requests_in_progress") == 0)
+    assert sorter.at_picker("failures_total", outcome="page") == 0, "it reads the engine's page"
 
 
 def test_tokens_are_counted_as_the_answer_says(sorter: Sorter) -> None:
