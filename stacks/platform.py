@@ -248,7 +248,7 @@ class _PlatformLayer:
             meshed = [control, self._monitoring, self._namespace(ACTIVATOR_NAMESPACE)]
             self._objects("activator", activator.manifests(image), after=meshed)
             meshed = [control, self._monitoring, self._namespace(ENDPOINT_PICKER_NAMESPACE)]
-            self._objects("endpoint-picker", endpoint_picker.manifests(image), after=meshed)
+            self._objects(ENDPOINT_PICKER_NAMESPACE, endpoint_picker.manifests(image), after=meshed)
         # After the control plane, which gives its pods their proxies.
         self._objects("rate-limit", limiter.manifests(self._mirror), after=[control, self._namespace(namespaces.RATE_LIMIT)])
 

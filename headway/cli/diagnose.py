@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _AT_ONCE = 8
 _LONGEST = timedelta(days=7)
-_LARGEST_ALERT = 2**20
 
 
 def diagnose(
@@ -69,37 +68,20 @@ def _told(service: str | None, at: str | None, alert: Path | None, now: datetime
             Exit.USAGE,
         )
     named, starts = _of_alert(alert)
-    # An alert holds for a while before it starts: by now it has gone on.
-    return named, max(min(now, starts + timedelta(minutes=5)), starts)
+    # What it tells of goes on for a while: five minutes on there is more to compare.
+    return named, now if starts >= now else min(now, starts + timedelta(minutes=5))
 
 
 def _of_alert(file: Path) -> tuple[str, datetime]:
-    """The service and the start of the first alert of a notification that names one."""
-    from headway.bounded_json import bounded_json
+    from headway.diagnosis.notification import LARGEST_BYTES, service_of
 
     try:
-        body = typer.get_binary_stream("stdin").read(_LARGEST_ALERT + 1) if str(file) == "-" else file.read_bytes()
-        if len(body) > _LARGEST_ALERT:
-            raise ValueError(f"more than {_LARGEST_ALERT} bytes")
-        for each in bounded_json(body)["alerts"]:
-            labels = each["labels"]
-            tenant, model = labels.get("tenant") or labels.get("namespace"), labels.get("model")
-            if tenant and model:
-                return f"{tenant}/{model}", datetime.fromisoformat(str(each["startsAt"])).astimezone(UTC)
+        body = typer.get_binary_stream("stdin").read(LARGEST_BYTES + 1) if str(file) == "-" else file.read_bytes()
     except OSError as error:
         raise UserError(
             f"{file} cannot be read: {error.strerror}.", "Nothing was read.", "Name the notification's file.", Exit.USAGE
         ) from None
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise UserError(
-            f"{file} is no notification of Alertmanager: {error}.", "Nothing was read.", "Give the JSON that a webhook got.", Exit.USAGE
-        ) from None
-    raise UserError(
-        f"No alert in {file} names a service.",
-        "Nothing was read.",
-        "Run the command without --alert: it looks at every service.",
-        Exit.USAGE,
-    )
+    return service_of(body, str(file))
 
 
 def _length(since: str) -> float:

@@ -13,7 +13,7 @@ from headway.endpoint_picker.cluster import PickerCluster
 from headway.endpoint_picker.process import run
 from headway.endpoint_picker.rounds import asked_page
 from headway.endpoint_picker.tracking import EngineFacts
-from headway.wire import RELAY_PORT
+from headway.wire import ENDPOINT_PICKER_COMMAND, RELAY_PORT
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
@@ -21,7 +21,7 @@ from sandbox.progress import Progress
 from sandbox.traffic.mesh.snapshot import INBOUND_OFFSET
 from sandbox.traffic.pod_addresses import is_served, loopback
 
-NAME, SHOWN = "endpoint-picker", "endpoint-picker-shown"
+NAME, SHOWN = ENDPOINT_PICKER_COMMAND, f"{ENDPOINT_PICKER_COMMAND}-shown"
 
 
 def proxies(found: Mapping[str, EngineFacts]) -> dict[str, EngineFacts]:

@@ -14,6 +14,7 @@ import urllib3
 
 from headway.contract.drift import NumberOf, WatchedNumber
 from headway.contract.sampling import samples
+from headway.diagnosis.notification import service_of
 from headway.environment import loki
 from headway.environment.container_logs import LogQuery
 from headway.environment.port import OutOfReachError
@@ -297,4 +298,14 @@ PARSERS = (
         seeds=texts(_METRICS),
     ),
     FuzzedParser(name="verify-probe", rooms=("headway/verify/probe.py",), read=_pod, seeds=texts(_PROBE)),
+    FuzzedParser(
+        name="notification",
+        rooms=("headway/diagnosis/notification.py",),
+        read=lambda data: service_of(data, "a file"),
+        refuses=(UserError,),
+        seeds=texts(
+            {"alerts": [{"labels": {}}, {"labels": {"tenant": "a", "model": "b"}, "startsAt": "2026-11-29T01:00:00.5Z"}]},
+            {"alerts": [{"labels": {"namespace": "a", "model": "b"}, "startsAt": "0001-01-01T00:00:00+14:00"}]},
+        ),
+    ),
 )

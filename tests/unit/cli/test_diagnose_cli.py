@@ -153,9 +153,9 @@ def test_where_nothing_hurts_it_says_of_how_many(command: Command) -> None:
     assert answer.output.strip() == "Nothing is wrong with the 3 services of sandbox, as far as can be seen."
 
 
-def _notification(tmp_path: Path, **labels: str) -> str:
+def _notification(tmp_path: Path, began: str = WHEN, **labels: str) -> str:
     file = tmp_path / "alert.json"
-    alert = {"labels": labels, "startsAt": WHEN, "status": "firing"}
+    alert = {"labels": labels, "startsAt": began, "status": "firing"}
     file.write_text(json.dumps({"version": "4", "alerts": [{"labels": {}, "startsAt": WHEN}, alert]}), encoding="utf-8")
     return str(file)
 
@@ -168,6 +168,14 @@ def test_a_notification_names_the_service_and_the_moment(
     (found,) = json.loads(answer.output)["diagnoses"]
     assert found["service"] == "vision/defects"
     assert found["at"] == "2023-11-14T22:18:20Z", "five minutes on: an alert starts while what it tells of goes on"
+
+
+def test_an_alert_of_the_future_is_looked_at_now(command: Command, tmp_path: Path) -> None:
+    answer = command(
+        "--alert", _notification(tmp_path, "9999-12-31T23:59:59Z", tenant="vision", model="defects"), "-e", "sandbox", "-o", "json"
+    )
+    (found,) = json.loads(answer.output)["diagnoses"]
+    assert found["at"] < "2999"
 
 
 @pytest.mark.parametrize(
