@@ -98,7 +98,6 @@ def observed(case: Incident, seed: int) -> Observed:
         tenant="vision",
         model="defects",
         at=AT,
-        begin=AT - STEPS * STEP,
         step=STEP,
         series=series,
         states=case.states,

@@ -128,7 +128,7 @@ def _diagnosed(here: "Sequence[ServicePlace]", at: datetime, length: float, *, a
     def one(place: "ServicePlace") -> "tuple[Diagnosis, ...]":
         if place in worth:
             return diagnoses(gather(place, at=moment, since=length))
-        return diagnoses(Observed(tenant=place.tenant, model=place.model, at=moment, begin=moment - length, step=1.0))
+        return diagnoses(Observed(tenant=place.tenant, model=place.model, at=moment, step=1.0))
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
         return tuple(each for found in pool.map(one, here) for each in found)

@@ -80,7 +80,6 @@ class Facts:
     tenant: str
     model: str
     at: float
-    since: float
     onset: float | None = None
     compared: Mapping[str, BeforeAfter] = field(default_factory=dict[str, BeforeAfter])
     """Of the whole service, by measure."""
@@ -92,8 +91,6 @@ class Facts:
     changes: tuple[Change, ...] = ()
     hosts: Mapping[str, str] = field(default_factory=dict[str, str])
     """The node of each pod and GPU."""
-    promises: Mapping[str, float] = field(default_factory=dict[str, float])
-    """How many times as fast as it may each objective's budget burns now."""
     blind: tuple[Blindness, ...] = ()
 
     @property

@@ -22,7 +22,6 @@ from headway.release.driver.rollout_state import fold
 from headway.release.evidence.prometheus import Prometheus, UnansweredError
 from headway.release.evidence.samples import TimedValue
 from headway.release.service_place import ServicePlace
-from headway.service_status.promises import asked as promises_asked
 from headway.signals.definition import GATEWAY_JOB
 from headway.wire import MODEL
 
@@ -57,7 +56,7 @@ def gather(here: ServicePlace, *, at: float, since: float) -> Observed:
     collected = _Collected()
     step = max(SCRAPES_A_STEP * here.port.scrape_seconds, LEAST_STEP)
     hosts: dict[str, str] = {}
-    series, promises = collected.heard(METRICS, lambda: _measured(here, at, since, step, hosts), ({}, {}))
+    series = collected.heard(METRICS, lambda: _measured(here, at, since, step, hosts), {})
     if not collected.blind and "requests" not in series:
         collected.blind.append(Blindness(what=REQUESTS, why="the gateway's proxies are not read, or not all of them"))
     found, written = _cluster(here, collected, at, hosts)
@@ -69,13 +68,11 @@ def gather(here: ServicePlace, *, at: float, since: float) -> Observed:
         tenant=here.tenant,
         model=here.model,
         at=at,
-        begin=at - since,
         step=step,
         series=series,
         states=found,
         changes=written,
         hosts=hosts,
-        promises=promises,
         blind=tuple(collected.blind),
     )
 
@@ -98,11 +95,9 @@ def suspects(here: Sequence[ServicePlace], *, at: float, since: float) -> tuple[
 def _suspected(here: ServicePlace, at: float, since: float, step: float) -> set[str]:
     client = Prometheus(here.endpoints()[0], timeout_seconds=_ANSWER_SECONDS)
     try:
-        gateway = [each.samples[-1][1] for each in client.samples(f'up{{job="{GATEWAY_JOB}"}}', at)]
-        if not gateway or min(gateway) < 1:
+        if not _gateway_is_read(client, at):
             raise UnansweredError("the gateway's proxies are not read, or not all of them")
-        ask = partial(_latest, client, at)
-        return triage.measured(ask, f"{step * 5:.0f}s", f"{since:.0f}s")
+        return triage.measured(partial(_latest, client, at), f"{step * 5:.0f}s", f"{since:.0f}s")
     finally:
         client.close()
 
@@ -125,7 +120,7 @@ def _held(here: ServicePlace) -> bool:
 Series = Mapping[str, Mapping[str, Sequence[TimedValue]]]
 
 
-def _measured(here: ServicePlace, at: float, since: float, step: float, hosts: dict[str, str]) -> tuple[Series, Mapping[str, float]]:
+def _measured(here: ServicePlace, at: float, since: float, step: float, hosts: dict[str, str]) -> Series:
     client = Prometheus(here.endpoints()[0], timeout_seconds=_ANSWER_SECONDS)
     window = f"{step:.0f}s"
     try:
@@ -140,17 +135,16 @@ def _measured(here: ServicePlace, at: float, since: float, step: float, hosts: d
                 found.setdefault(each.labels[_NAMED], {})[label] = tuple(each.samples)
                 if HOST in each.labels:
                     hosts[label] = each.labels[HOST]
-
-        ask = partial(_latest, client, at)
-        if "requests" not in found and _gateway_is_read(ask(f'up{{job="{GATEWAY_JOB}"}}')):
+        if "requests" not in found and _gateway_is_read(client, at):
             found["requests"] = {"": tuple((moment, 0.0) for moment in (at - since, at))}
-        return found, {each.objective: each.burn for each in promises_asked(ask) if each.chain == here.chain}
+        return found
     finally:
         client.close()
 
 
-def _gateway_is_read(up: Sequence[tuple[Mapping[str, str], float]]) -> bool:
+def _gateway_is_read(client: Prometheus, at: float) -> bool:
     """Then a service without a series of requests has got none."""
+    up = _latest(client, at, f'up{{job="{GATEWAY_JOB}"}}')
     return bool(up) and all(value == 1 for _, value in up)
 
 

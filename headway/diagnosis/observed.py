@@ -19,18 +19,16 @@ BEFORE_SECONDS = 1800.0
 @dataclass(frozen=True, kw_only=True)
 class Observed:
     """One service. `series`: by measure and by the label that its sight tells apart ("" for the service), one value each `step` seconds,
-    each about the `step` before its time."""
+    about the `step` before its time."""
 
     tenant: str
     model: str
     at: float
-    begin: float
     step: float
     series: Mapping[str, Mapping[str, Sequence[TimedValue]]] = field(default_factory=dict[str, Mapping[str, Sequence[TimedValue]]])
     states: tuple[State, ...] = ()
     changes: tuple[Change, ...] = ()
     hosts: Mapping[str, str] = field(default_factory=dict[str, str])
-    promises: Mapping[str, float] = field(default_factory=dict[str, float])
     blind: tuple[Blindness, ...] = ()
 
     def of(self, measure: str) -> Sequence[TimedValue]:
@@ -59,7 +57,6 @@ def facts(observed: Observed, onset: float | None) -> Facts:
         tenant=observed.tenant,
         model=observed.model,
         at=observed.at,
-        since=observed.begin,
         onset=onset,
         compared=whole,
         apart=apart,
@@ -67,7 +64,6 @@ def facts(observed: Observed, onset: float | None) -> Facts:
         states=observed.states,
         changes=observed.changes,
         hosts=observed.hosts,
-        promises=observed.promises,
         blind=observed.blind,
     )
 

@@ -66,7 +66,7 @@ def played(
         series[name] = {"": _line(random, level, changed.get(name, level), 0.0 if name in _EXACT else noise)}
     for name, labels in (apart or {}).items():
         series[name] = {label: _line(random, *levels, noise) for label, levels in labels.items()}
-    return Observed(tenant="vision", model="defects", at=AT, begin=AT - STEPS * STEP, step=STEP, series=series, **more)
+    return Observed(tenant="vision", model="defects", at=AT, step=STEP, series=series, **more)
 
 
 def _line(random: Random, before: float, since: float, noise: float) -> tuple[TimedValue, ...]:

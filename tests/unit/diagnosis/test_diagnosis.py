@@ -138,13 +138,13 @@ def test_a_phase_that_no_cause_explains_is_an_honest_unknown() -> None:
 
 
 def test_without_metrics_nobody_says_that_nothing_is_wrong() -> None:
-    (found,) = diagnoses(Observed(tenant="a", model="b", at=0.0, begin=0.0, step=1.0, blind=(Blindness(what=METRICS, why="away"),)))
+    (found,) = diagnoses(Observed(tenant="a", model="b", at=0.0, step=1.0, blind=(Blindness(what=METRICS, why="away"),)))
     assert found.verdict is DiagnosisVerdict.BLIND
 
 
 def test_without_metrics_the_clusters_objects_still_tell_of_a_cause() -> None:
     blind = (Blindness(what=METRICS, why="away"),)
-    (found,) = diagnoses(Observed(tenant="a", model="b", at=0.0, begin=0.0, step=1.0, states=(says(StateKind.QUOTA_FULL),), blind=blind))
+    (found,) = diagnoses(Observed(tenant="a", model="b", at=0.0, step=1.0, states=(says(StateKind.QUOTA_FULL),), blind=blind))
     assert (found.cause, found.blind) == ("quota-full", blind)
 
 
