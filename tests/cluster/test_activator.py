@@ -113,7 +113,7 @@ def test_it_may_list_endpoints_and_do_nothing_else(found: Activator) -> None:
 def test_told_to_end_it_first_answers_who_waits(found: Activator) -> None:
     """Last, for it is gone then."""
     with closing(HTTPConnection("127.0.0.1", found.port, timeout=60)) as connection:
-        connection.request("GET", activator.path("writing", "asleep", 5))
+        connection.request("GET", f"{activator.path('writing', 'asleep', 5)}/2")
         eventually(lambda: 'waiting_requests{model="asleep"' in found.page("/metrics"), within=60)
         found.process.send_signal(signal.SIGTERM)
         time.sleep(0.5)

@@ -135,7 +135,11 @@ class Strained:
         for each in ("prometheus-operator", "keda"):
             define(plane, each)
         tenants = TenantPlan(tenant=tenant(LANGUAGE.tenant), models=(self.model,), pools=(POOL,), surroundings=SURROUNDINGS)
-        for each in (*plan.manifests(), *tenants.manifests(), *platform_manifests(SURROUNDINGS.runbooks)):
+        for each in (
+            *plan.manifests(),
+            *tenants.manifests(),
+            *platform_manifests(SURROUNDINGS.runbooks, environment=SURROUNDINGS.environment),
+        ):
             if each.body["kind"] in _WATCHED:
                 self._apply(_at_once(each))
         follower.start(layout, Silent())

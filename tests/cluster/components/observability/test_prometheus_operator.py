@@ -50,7 +50,7 @@ def rendered() -> list[Mapping[str, Any]]:
     """The objects that the operator reads, of the platform and of two tenants."""
     stores = [artifact_cache.NodeCache(pool=POOLS[0], room=Bytes(2**30))]
     every = [
-        *platform_manifests("https://example.com/runbooks"),
+        *platform_manifests("https://example.com/runbooks", environment="prod"),
         *mesh.manifests(hosts=["models.example.com"], certificate=None, region="us-east-1"),
         *node_health.loop("image", "us-east-1"),
         *artifact_cache.manifests("image", "us-east-1", stores),

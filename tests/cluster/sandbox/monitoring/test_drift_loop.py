@@ -102,7 +102,12 @@ def watched(control_plane: ControlPlane, tmp_path: Path, monkeypatch: pytest.Mon
     route = {"apiVersion": "networking.istio.io/v1", "kind": "VirtualService", "metadata": head}
     control_plane.create({**route, "spec": {"hosts": ["defects"], **rendered(TrafficSplit.only(release))}})
     monitoring, port = servers.start(control_plane.layout, Silent()), free_port()
-    rules = [{**rule, "for": "0s"} for group in groups("runbooks") for rule in group["rules"] if rule["alert"] == DRIFT_PROVEN.name]
+    rules = [
+        {**rule, "for": "0s"}
+        for group in groups("runbooks", environment="sandbox")
+        for rule in group["rules"]
+        if rule["alert"] == DRIFT_PROVEN.name
+    ]
     (monitoring.folder / "rules" / "drift.yml").write_text(json.dumps({"groups": [{"name": "drift", "rules": rules}]}))
     (monitoring.folder / "targets" / "drift.json").write_text(json.dumps(target_file([f"127.0.0.1:{port}"], {"job": "evaluation"})))
     monitoring.reload()
