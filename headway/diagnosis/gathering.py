@@ -46,7 +46,7 @@ class _Collected:
         try:
             return ask()
         except (UserError, OutOfReachError, UnansweredError, UnreachableError, MissingStoreError) as failure:
-            why = failure.fact if isinstance(failure, UserError) else str(failure)
+            why = f"{failure.fact} {failure.remedy}" if isinstance(failure, UserError) else str(failure)
             self.blind.append(Blindness(what=what, why=why))
             return otherwise
 

@@ -148,6 +148,13 @@ def test_of_all_services_only_those_that_hurt_are_shown(world: type[Played], com
     assert "vision/defects: requests fail" in answer.output and "nothing is wrong" not in answer.output
 
 
+def test_where_no_prometheus_is_known_it_says_how_to_name_one(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HEADWAY_PROMETHEUS")
+    answer = one(command)
+    assert answer.exit_code == Exit.ENVIRONMENT
+    assert "No Prometheus of environment sandbox is known. Name it with --prometheus" in " ".join(answer.output.split())
+
+
 def test_where_nothing_hurts_it_says_of_how_many(command: Command) -> None:
     answer = command("-e", "sandbox", "--at", WHEN, "--since", SINCE)
     assert answer.output.strip() == "Nothing is wrong with the 3 services of sandbox, as far as can be seen."
