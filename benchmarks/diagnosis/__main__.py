@@ -13,7 +13,6 @@ from benchmarks.diagnosis.incidents import cases, set_aside
 from benchmarks.diagnosis.played_service import Incident, observed
 from headway.diagnosis.facts import ChangeKind
 from headway.diagnosis.hypotheses import HYPOTHESES
-from headway.diagnosis.measures import MEASURES, Sight
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, diagnoses
 
@@ -73,7 +72,7 @@ def largest_deviation(seen: Observed, onset: float) -> tuple[str, ...]:
         moved[name] = abs(found.change) / max((found.high - found.low) / 4, 1e-12)
     for name, labels in known.apart.items():
         moved[name] = max(abs(each.change) / max((each.high - each.low) / 4, 1e-12) for each in labels.values())
-    ranked = sorted((name for name in moved if name in _SUGGESTS and MEASURES[name].sight in Sight), key=lambda name: -moved[name])
+    ranked = sorted((name for name in moved if name in _SUGGESTS), key=lambda name: -moved[name])
     return (_SUGGESTS[ranked[0]],) if ranked and moved[ranked[0]] > 6 else ()
 
 

@@ -27,14 +27,13 @@ def _state(kind: StateKind, subject: str = "") -> State:
 
 
 def _faults(calm: Play) -> Iterator[Incident]:
-    def one(name: str, layer: str, truth: str = "", **more: object) -> Incident:
+    def one(name: str, truth: str = "", **more: object) -> Incident:
         states = more.pop("states", ())
         changes = more.pop("changes", ())
         unmeasured = more.pop("unmeasured", ())
         return Incident(
             name=name,
             truth=truth or name,
-            layer=layer,
             before=calm,
             since=replace(calm, **more),  # type: ignore[arg-type]
             states=states,  # type: ignore[arg-type]
@@ -45,42 +44,42 @@ def _faults(calm: Play) -> Iterator[Incident]:
     rate = calm.requests
     gpus = ("clock", "hot", "power_capped", "replays")
     fresh = frozenset(range(calm.replicas))
-    yield one("more-requests", "request", requests=max(rate * 2.2, 500.0))
-    yield one("larger-requests", "request", work=2.5)
-    yield one("way-longer", "gateway", way=calm.way + 0.040)
-    yield one("proxy-longer", "gateway", proxy=calm.proxy + 0.030)
-    yield one("model-slower", "model-server", fixed=calm.fixed * 2.5, each=calm.each * 2.5)
-    yield one("new-version", "release", fixed=calm.fixed * 2.5, each=calm.each * 2.5, changes=(_release(20.0),), fresh=fresh)
-    yield one("new-version-fails", "release", truth="new-version", failing=0.05, changes=(_release(40.0),), fresh=fresh)
-    yield one("new-version-of-a-third", "release", truth="new-version", slower={0: 3.0}, changes=(_release(40.0),), fresh=frozenset({0}))
-    yield one("batch-larger", "model-server", delay=0.100)
-    yield one("cpu-quota-used-up", "model-server", reads=calm.reads + 0.040, throttled=0.5)
-    yield one("gpu-slow-and-silent", "gpu", slower={1: 3.0})
-    yield one("one-replica-slow", "model-server", slower={1: 3.0}, unmeasured=gpus)
-    yield one("gpu-hot", "gpu", slower={1: 3.0}, counters={"hot": {1: 0.6}, "clock": {1: 1400.0}})
-    yield one("gpu-power-capped", "gpu", slower={1: 3.0}, counters={"power_capped": {1: 0.5}, "clock": {1: 1500.0}})
-    yield one("gpu-clock-low", "gpu", slower={1: 3.0}, counters={"clock": {1: 1100.0}})
-    yield one("gpu-link-errors", "gpu", slower={1: 3.0}, counters={"replays": {1: 40.0}})
-    yield one("model-fails", "model-server", failing=0.05)
-    yield one("out-of-memory", "model-server", unreached=0.1, states=(_state(StateKind.MEMORY_KILLED),))
-    yield one("server-hangs", "model-server", unreached=0.3, states=(_state(StateKind.PROBE_KILLED),))
-    yield one("server-killed", "model-server", unreached=0.1, states=(_state(StateKind.ENDED),))
-    yield one("over-the-rate", "request", limited=0.3)
-    yield one("invalid-tokens", "request", unproven=0.4)
-    yield one("callers-not-allowed", "request", forbidden=0.2)
-    yield one("quota-full", "deployment", states=(_state(StateKind.QUOTA_FULL),))
-    yield one("quota-lowered", "deployment", states=(_state(StateKind.QUOTA_FULL),), changes=(_hand(ChangeKind.QUOTA, 60.0),))
-    yield one("image-missing", "deployment", states=(_state(StateKind.IMAGE_MISSING),))
-    yield one("written-by-hand", "deployment", states=(_state(StateKind.IMAGE_MISSING),), changes=(_hand(ChangeKind.DEPLOYMENT, 5.0),))
-    yield one("artifacts-missing", "deployment", states=(_state(StateKind.ARTIFACTS_MISSING),))
-    yield one("gpus-taken", "scheduler", states=(_state(StateKind.GPUS_TAKEN),))
-    yield one("nodes-cordoned", "scheduler", states=(_state(StateKind.CORDONED),))
-    yield one("cordoned-by-hand", "scheduler", states=(_state(StateKind.CORDONED),), changes=(_hand(ChangeKind.NODE, 60.0),))
-    yield one("pool-without-nodes", "scheduler", states=(_state(StateKind.POOL_EMPTY),))
-    yield one("node-uncut", "node", states=(_state(StateKind.UNCUT),))
-    yield one("node-in-quarantine", "node", replicas=2, states=(_state(StateKind.QUARANTINED, "node-2"),))
-    yield one("node-not-ready", "node", replicas=2, states=(_state(StateKind.NODE_UNREADY, "node-2"),))
-    yield one("release-held", "release", states=(_state(StateKind.HELD, "r0123456789"),))
+    yield one("more-requests", requests=max(rate * 2.2, 500.0))
+    yield one("larger-requests", work=2.5)
+    yield one("way-longer", way=calm.way + 0.040)
+    yield one("proxy-longer", proxy=calm.proxy + 0.030)
+    yield one("model-slower", fixed=calm.fixed * 2.5, each=calm.each * 2.5)
+    yield one("new-version", fixed=calm.fixed * 2.5, each=calm.each * 2.5, changes=(_release(20.0),), fresh=fresh)
+    yield one("new-version-fails", truth="new-version", failing=0.05, changes=(_release(40.0),), fresh=fresh)
+    yield one("new-version-of-a-third", truth="new-version", slower={0: 3.0}, changes=(_release(40.0),), fresh=frozenset({0}))
+    yield one("batch-larger", delay=0.100)
+    yield one("cpu-quota-used-up", reads=calm.reads + 0.040, throttled=0.5)
+    yield one("gpu-slow-and-silent", slower={1: 3.0})
+    yield one("one-replica-slow", slower={1: 3.0}, unmeasured=gpus)
+    yield one("gpu-hot", slower={1: 3.0}, counters={"hot": {1: 0.6}, "clock": {1: 1400.0}})
+    yield one("gpu-power-capped", slower={1: 3.0}, counters={"power_capped": {1: 0.5}, "clock": {1: 1500.0}})
+    yield one("gpu-clock-low", slower={1: 3.0}, counters={"clock": {1: 1100.0}})
+    yield one("gpu-link-errors", slower={1: 3.0}, counters={"replays": {1: 40.0}})
+    yield one("model-fails", failing=0.05)
+    yield one("out-of-memory", unreached=0.1, states=(_state(StateKind.MEMORY_KILLED),))
+    yield one("server-hangs", unreached=0.3, states=(_state(StateKind.PROBE_KILLED),))
+    yield one("server-killed", unreached=0.1, states=(_state(StateKind.ENDED),))
+    yield one("over-the-rate", limited=0.3)
+    yield one("invalid-tokens", unproven=0.4)
+    yield one("callers-not-allowed", forbidden=0.2)
+    yield one("quota-full", states=(_state(StateKind.QUOTA_FULL),))
+    yield one("quota-lowered", states=(_state(StateKind.QUOTA_FULL),), changes=(_hand(ChangeKind.QUOTA, 60.0),))
+    yield one("image-missing", states=(_state(StateKind.IMAGE_MISSING),))
+    yield one("written-by-hand", states=(_state(StateKind.IMAGE_MISSING),), changes=(_hand(ChangeKind.DEPLOYMENT, 5.0),))
+    yield one("artifacts-missing", states=(_state(StateKind.ARTIFACTS_MISSING),))
+    yield one("gpus-taken", states=(_state(StateKind.GPUS_TAKEN),))
+    yield one("nodes-cordoned", states=(_state(StateKind.CORDONED),))
+    yield one("cordoned-by-hand", states=(_state(StateKind.CORDONED),), changes=(_hand(ChangeKind.NODE, 60.0),))
+    yield one("pool-without-nodes", states=(_state(StateKind.POOL_EMPTY),))
+    yield one("node-uncut", states=(_state(StateKind.UNCUT),))
+    yield one("node-in-quarantine", replicas=2, states=(_state(StateKind.QUARANTINED, "node-2"),))
+    yield one("node-not-ready", replicas=2, states=(_state(StateKind.NODE_UNREADY, "node-2"),))
+    yield one("release-held", states=(_state(StateKind.HELD, "r0123456789"),))
 
 
 _LOADS = {"light": Play(requests=20.0), "usual": Play(requests=60.0, each=0.005)}
@@ -119,7 +118,7 @@ def cases() -> Sequence[tuple[Incident, tuple[str, ...]]]:
             found.append((both, (one.truth, other.truth)))
         for number in range(12):
             changes = ((), (_release(30.0),), (_hand(ChangeKind.DEPLOYMENT, 100.0),))[number % 3]
-            calm_case = Incident(name=f"{load}: nothing is wrong {number}", truth="", layer="", before=calm, since=calm, changes=changes)
+            calm_case = Incident(name=f"{load}: nothing is wrong {number}", truth="", before=calm, since=calm, changes=changes)
             found.append((calm_case, ()))
         slow = faults["model-slower"]
         blind = (Blindness(what="metrics", why="Prometheus does not answer"),)

@@ -63,7 +63,6 @@ class Incident:
 
     name: str
     truth: str
-    layer: str
     before: Play
     since: Play
     began: int = 60

@@ -37,47 +37,51 @@ class Test(Protocol):
 
 
 @dataclass(frozen=True)
-class Rose:
+class _OfMeasure:
+    """A test of one measure, before and since."""
+
+    measure: str
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found = facts.of(self.measure)
+        if found is None:
+            return _unmeasured(self.measure)
+        return Answer(holds=self._holds(found), said=_words(self.measure, found))
+
+    def _holds(self, found: BeforeAfter) -> bool:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Rose(_OfMeasure):
     """Proven to be `by` times as much as before, and `least` more in its unit."""
 
-    measure: str
     by: float = RISE
     least: float = 0.0
 
-    def __call__(self, facts: Facts, /) -> Answer:
-        found = facts.of(self.measure)
-        if found is None:
-            return _unmeasured(self.measure)
-        return Answer(holds=found.rose(self.by, self.least), said=_words(self.measure, found))
+    def _holds(self, found: BeforeAfter) -> bool:
+        return found.rose(self.by, self.least)
 
 
 @dataclass(frozen=True)
-class Fell:
+class Fell(_OfMeasure):
     """Proven to be at most 1/`by` of what it was, and `least` less in its unit."""
 
-    measure: str
     by: float = RISE
     least: float = 0.0
 
-    def __call__(self, facts: Facts, /) -> Answer:
-        found = facts.of(self.measure)
-        if found is None:
-            return _unmeasured(self.measure)
-        return Answer(holds=found.fell(self.by, self.least), said=_words(self.measure, found))
+    def _holds(self, found: BeforeAfter) -> bool:
+        return found.fell(self.by, self.least)
 
 
 @dataclass(frozen=True)
-class Above:
+class Above(_OfMeasure):
     """At least `level` since, in its unit, and not as much before."""
 
-    measure: str
     level: float
 
-    def __call__(self, facts: Facts, /) -> Answer:
-        found = facts.of(self.measure)
-        if found is None:
-            return _unmeasured(self.measure)
-        return Answer(holds=found.since >= self.level and found.low > 0, said=_words(self.measure, found), share=None)
+    def _holds(self, found: BeforeAfter) -> bool:
+        return found.since >= self.level and found.low > 0
 
 
 @dataclass(frozen=True)
@@ -240,6 +244,10 @@ class AnyOf:
         found = [test(facts) for test in self.tests]
         held = next((each for each in found if each.holds), None)
         return held or next((each for each in found if each.holds is None), found[0])
+
+
+ONE_REPLICA = AnyOf((OneOfThem("compute_by_pod"), OneOfThem("prefill_by_pod"), OneOfThem("decode_by_pod")))
+"""One replica is slower than its siblings, whatever engine it is."""
 
 
 @dataclass(frozen=True)

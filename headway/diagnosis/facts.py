@@ -77,8 +77,6 @@ class Blindness:
 class Facts:
     """One service. Times in Unix seconds; `onset` is None where nothing changed in what was looked at."""
 
-    tenant: str
-    model: str
     at: float
     onset: float | None = None
     compared: Mapping[str, BeforeAfter] = field(default_factory=dict[str, BeforeAfter])
@@ -91,11 +89,6 @@ class Facts:
     changes: tuple[Change, ...] = ()
     hosts: Mapping[str, str] = field(default_factory=dict[str, str])
     """The node of each pod and GPU."""
-    blind: tuple[Blindness, ...] = ()
-
-    @property
-    def chain(self) -> str:
-        return f"{self.tenant}/{self.model}"
 
     def of(self, measure: str) -> BeforeAfter | None:
         return self.compared.get(measure)

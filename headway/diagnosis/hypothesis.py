@@ -11,6 +11,13 @@ from enum import StrEnum
 from headway.contract.runtime import Engine
 from headway.diagnosis.asking import Test
 
+STATUS = "headway status {chain} -e {environment}"
+LOGS = "headway logs {chain} -e {environment} --since 10m"
+NODES = "headway nodes -e {environment}"
+DRIFT = "headway drift {chain} -e {environment}"
+RELEASE = "headway release status {chain} -e {environment}"
+"""Commands that several hypotheses name."""
+
 
 class Symptom(StrEnum):
     """What somebody feels or is told of."""

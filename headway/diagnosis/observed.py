@@ -54,8 +54,6 @@ def facts(observed: Observed, onset: float | None) -> Facts:
             if (now := mean(since)) is not None:
                 present.setdefault(name, {})[label] = now.value
     return Facts(
-        tenant=observed.tenant,
-        model=observed.model,
         at=observed.at,
         onset=onset,
         compared=whole,
@@ -64,7 +62,6 @@ def facts(observed: Observed, onset: float | None) -> Facts:
         states=observed.states,
         changes=observed.changes,
         hosts=observed.hosts,
-        blind=observed.blind,
     )
 
 

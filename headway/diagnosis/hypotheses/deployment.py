@@ -2,10 +2,7 @@
 
 from headway.diagnosis.asking import Fell, Says
 from headway.diagnosis.facts import StateKind
-from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
-
-_STATUS = "headway status {chain} -e {environment}"
-_NODES = "headway nodes -e {environment}"
+from headway.diagnosis.hypothesis import NODES, STATUS, CauseLayer, Hypothesis, Symptom
 
 
 def _missing(
@@ -18,7 +15,7 @@ def _missing(
         explains=(Symptom.MISSING, "fewer-replicas", "nobody-answers", *explains),
         predicts=(Says((kind,)),),
         runbook=runbook,
-        commands=(_STATUS, *commands),
+        commands=(STATUS, *commands),
     )
 
 
@@ -42,15 +39,15 @@ ALL = (
         "replicas-missing",
         "headway logs {chain} -e {environment} --container fetch",
     ),
-    _missing("gpus-taken", CauseLayer.SCHEDULER, "every GPU of the pool is in use", StateKind.GPUS_TAKEN, "pods-unschedulable", _NODES),
-    _missing("nodes-cordoned", CauseLayer.SCHEDULER, "the pool's nodes are cordoned", StateKind.CORDONED, "pods-unschedulable", _NODES),
+    _missing("gpus-taken", CauseLayer.SCHEDULER, "every GPU of the pool is in use", StateKind.GPUS_TAKEN, "pods-unschedulable", NODES),
+    _missing("nodes-cordoned", CauseLayer.SCHEDULER, "the pool's nodes are cordoned", StateKind.CORDONED, "pods-unschedulable", NODES),
     _missing(
         "node-in-quarantine",
         CauseLayer.NODE,
         "node health set a node apart",
         StateKind.QUARANTINED,
         "node-in-quarantine",
-        _NODES,
+        NODES,
         explains=(Symptom.SET_APART,),
     ),
     _missing(
@@ -59,12 +56,12 @@ ALL = (
         "a node is not ready",
         StateKind.NODE_UNREADY,
         "node-not-ready",
-        _NODES,
+        NODES,
         explains=(Symptom.SET_APART,),
     ),
-    _missing("node-uncut", CauseLayer.NODE, "the pool's nodes are still to be cut by MIG", StateKind.UNCUT, "mig-layout-late", _NODES),
-    _missing("pool-without-nodes", CauseLayer.SCHEDULER, "the pool has no node", StateKind.POOL_EMPTY, "nodes-not-added", _NODES),
-    _missing("unplaced", CauseLayer.SCHEDULER, "no node takes the replica", StateKind.UNPLACED, "pods-unschedulable", _NODES),
+    _missing("node-uncut", CauseLayer.NODE, "the pool's nodes are still to be cut by MIG", StateKind.UNCUT, "mig-layout-late", NODES),
+    _missing("pool-without-nodes", CauseLayer.SCHEDULER, "the pool has no node", StateKind.POOL_EMPTY, "nodes-not-added", NODES),
+    _missing("unplaced", CauseLayer.SCHEDULER, "no node takes the replica", StateKind.UNPLACED, "pods-unschedulable", NODES),
     Hypothesis(
         name="fewer-replicas",
         layer=CauseLayer.DEPLOYMENT,

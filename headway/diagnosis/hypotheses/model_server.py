@@ -1,12 +1,9 @@
 """What the model's server may do: take longer in one of its phases, fail, hang, end, or run out of memory or cache."""
 
 from headway.contract.runtime import Engine
-from headway.diagnosis.asking import Above, AnyOf, OneOfThem, PartOf, Rose, Says, Unproven
+from headway.diagnosis.asking import ONE_REPLICA, Above, OneOfThem, PartOf, Rose, Says, Unproven
 from headway.diagnosis.facts import StateKind
-from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
-
-_LOGS = "headway logs {chain} -e {environment} --since 10m"
-_STATUS = "headway status {chain} -e {environment}"
+from headway.diagnosis.hypothesis import LOGS, NODES, STATUS, CauseLayer, Hypothesis, Symptom
 
 
 def _phase(name: str, says: str, part: str, engine: Engine | None = None) -> Hypothesis:
@@ -33,8 +30,8 @@ ALL = (
         layer=CauseLayer.MODEL_SERVER,
         says="one replica takes longer than its siblings for the same work",
         explains=("model-longer", "prefill-longer", "decode-longer", Symptom.BROKEN),
-        predicts=(AnyOf((OneOfThem("compute_by_pod"), OneOfThem("prefill_by_pod"), OneOfThem("decode_by_pod"))),),
-        commands=("headway nodes -e {environment}", "headway logs {chain} -e {environment} --pod {where} --since 10m"),
+        predicts=(ONE_REPLICA,),
+        commands=(NODES, "headway logs {chain} -e {environment} --pod {where} --since 10m"),
     ),
     Hypothesis(
         name="cpu-quota-used-up",
@@ -67,7 +64,7 @@ ALL = (
         ),
         excludes=(OneOfThem("compute_by_pod"),),
         runbook="slo-burn-rate",
-        commands=(_LOGS, 'headway release rollback {chain} -e {environment} --reason "answers take longer"'),
+        commands=(LOGS, 'headway release rollback {chain} -e {environment} --reason "answers take longer"'),
     ),
     Hypothesis(
         name="batch-larger",
@@ -87,7 +84,7 @@ ALL = (
         explains=("queue-longer", "decode-longer", "prefill-longer"),
         predicts=(Above("preemptions", 0.01),),
         runbook="kv-cache-full",
-        commands=(_STATUS,),
+        commands=(STATUS,),
     ),
     Hypothesis(
         name="out-of-memory",
@@ -96,7 +93,7 @@ ALL = (
         explains=(Symptom.ENDING, "server-ends"),
         predicts=(Says((StateKind.MEMORY_KILLED,)),),
         runbook="model-server-out-of-memory",
-        commands=(_LOGS, _STATUS),
+        commands=(LOGS, STATUS),
     ),
     Hypothesis(
         name="server-hangs",
@@ -106,7 +103,7 @@ ALL = (
         predicts=(Says((StateKind.PROBE_KILLED,)),),
         excludes=(Says((StateKind.MEMORY_KILLED,)),),
         runbook="requests-unanswered",
-        commands=(_LOGS, _STATUS),
+        commands=(LOGS, STATUS),
     ),
     Hypothesis(
         name="server-killed",
@@ -116,7 +113,7 @@ ALL = (
         predicts=(Says((StateKind.ENDED,)),),
         excludes=(Says((StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED)),),
         runbook="model-server-restarts",
-        commands=(_LOGS,),
+        commands=(LOGS,),
     ),
     Hypothesis(
         name="nobody-answers",
@@ -143,6 +140,6 @@ ALL = (
         explains=(Symptom.FAILING,),
         predicts=(Above("failures", 0.001),),
         runbook="slo-burn-rate",
-        commands=(_LOGS, 'headway release rollback {chain} -e {environment} --reason "requests fail"'),
+        commands=(LOGS, 'headway release rollback {chain} -e {environment} --reason "requests fail"'),
     ),
 )

@@ -2,7 +2,7 @@
 
 from headway.diagnosis.asking import OldToo, Says, WasChanged
 from headway.diagnosis.facts import ChangeKind, StateKind
-from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
+from headway.diagnosis.hypothesis import RELEASE, CauseLayer, Hypothesis, Symptom
 
 _ENDS = (StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.ENDED)
 
@@ -25,7 +25,7 @@ ALL = (
         excludes=(OldToo(("compute_by_pod", "prefill_by_pod", "decode_by_pod", "queue_by_pod", "failures_by_pod"), _ENDS),),
         runbook="release-rolled-back",
         commands=(
-            "headway release status {chain} -e {environment}",
+            RELEASE,
             'headway release rollback {chain} -e {environment} --reason "{symptom}"',
         ),
     ),
@@ -60,6 +60,6 @@ ALL = (
         explains=(Symptom.HELD,),
         predicts=(Says((StateKind.HELD,)),),
         runbook="release-stuck",
-        commands=("headway release status {chain} -e {environment}", "headway release resume {chain} -e {environment}"),
+        commands=(RELEASE, "headway release resume {chain} -e {environment}"),
     ),
 )

@@ -2,9 +2,7 @@
 
 from headway.contract.runtime import Engine
 from headway.diagnosis.asking import Above, Rest, Rose
-from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
-
-_STATUS = "headway status {chain} -e {environment}"
+from headway.diagnosis.hypothesis import DRIFT, STATUS, CauseLayer, Hypothesis, Symptom
 
 ALL = (
     Hypothesis(
@@ -14,7 +12,7 @@ ALL = (
         explains=("queue-longer", "model-longer", "over-the-rate", "late-requests"),
         predicts=(Rose("requests", by=1.2),),
         runbook="at-maximum-replicas",
-        commands=(_STATUS,),
+        commands=(STATUS,),
     ),
     Hypothesis(
         name="larger-requests",
@@ -22,7 +20,7 @@ ALL = (
         says="each request brings more to work on",
         explains=("model-longer", "input-longer", "queue-longer"),
         predicts=(Rose("request_size", by=1.2),),
-        commands=("headway drift {chain} -e {environment}",),
+        commands=(DRIFT,),
     ),
     Hypothesis(
         name="longer-prompts",
@@ -31,7 +29,7 @@ ALL = (
         says="prompts are longer than before",
         explains=("prefill-longer", "queue-longer"),
         predicts=(Rose("prompt_tokens", by=1.2),),
-        commands=("headway drift {chain} -e {environment}",),
+        commands=(DRIFT,),
     ),
     Hypothesis(
         name="longer-answers",
@@ -40,7 +38,7 @@ ALL = (
         says="answers are longer than before",
         explains=("decode-longer", "queue-longer"),
         predicts=(Rose("answer_tokens", by=1.2),),
-        commands=("headway drift {chain} -e {environment}",),
+        commands=(DRIFT,),
     ),
     Hypothesis(
         name="over-the-rate",
@@ -49,7 +47,7 @@ ALL = (
         explains=(Symptom.REFUSED,),
         predicts=(Above("limited", 0.01),),
         runbook="tenant-rate-limited",
-        commands=(_STATUS,),
+        commands=(STATUS,),
     ),
     Hypothesis(
         name="invalid-tokens",
@@ -58,7 +56,7 @@ ALL = (
         explains=(Symptom.REFUSED,),
         predicts=(Above("unproven", 0.01),),
         runbook="callers-refused",
-        commands=(_STATUS,),
+        commands=(STATUS,),
     ),
     Hypothesis(
         name="callers-not-allowed",
@@ -67,7 +65,7 @@ ALL = (
         explains=(Symptom.REFUSED,),
         predicts=(Above("forbidden", 0.01),),
         runbook="callers-refused",
-        commands=(_STATUS,),
+        commands=(STATUS,),
     ),
     Hypothesis(
         name="way-longer",
@@ -75,7 +73,7 @@ ALL = (
         says="the way between the gateway and the replicas takes longer",
         explains=(Symptom.SLOW,),
         predicts=(Rest("latency", "at_replica", "the way from the gateway to the replicas"),),
-        commands=(_STATUS,),
+        commands=(STATUS,),
     ),
     Hypothesis(
         name="proxy-longer",

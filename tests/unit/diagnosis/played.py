@@ -12,7 +12,7 @@ STEP, STEPS, BEGAN = 60.0, 60, 40
 AT = 1_700_000_000.0
 ONSET = AT - (STEPS - BEGAN) * STEP
 
-CALM: Mapping[str, float] = {
+CALM: dict[str, float] = {
     "requests": 100.0,
     "latency": 0.030,
     "burn": 0.2,
