@@ -125,6 +125,13 @@ WAITING_REQUESTS = "headway_activator_waiting_requests"
 RELEASE_GUARD_LEASE = "headway-release-guard"
 """In each tenant's namespace; no release begins without it."""
 ENDPOINT_PICKER_NAMESPACE = "endpoint-picker"
+DIAGNOSIS_NAMESPACE = "diagnosis"
+"""Holds the loop that Alertmanager asks why an alert fires."""
+DIAGNOSIS_PORT = 8080
+CAUSE_ALERT, CAUSE_SEVERITY = "AlertExplained", "cause"
+"""What that loop gives Alertmanager: why another alert fires. By its severity it is routed."""
+CAUSE_GROUP = ("alertname", "cause", "place")
+"""Labels of that alert that are equal for one cause, whatever it hurts: what has them is one message."""
 EVALUATION_NAMESPACE = "evaluation"
 """Holds the loop that asks versions that serve; tenants' roles name its service account, which is called the same."""
 NODE_HEALTH_NAMESPACE = "node-health"

@@ -26,7 +26,7 @@ from components.addons import (
     tempo,
 )
 from components.addons.chart_pods import workloads as requested_by
-from components.platform import activator, endpoint_picker, evaluation, footprint, limiter, mesh, node_health, release_guard
+from components.platform import activator, diagnosis, endpoint_picker, evaluation, footprint, limiter, mesh, node_health, release_guard
 from components.platform.capacity import PLATFORM_PRIORITY
 from components.versions import PAUSE_IMAGE, SUPPORT
 from headway.contract.arithmetic.month import Estimate, Item, platform_month
@@ -70,6 +70,7 @@ def workloads(settings: "PlatformSettings") -> tuple[Workload, ...]:
     )
     own = (
         *activator.manifests(ANY_IMAGE),
+        *diagnosis.manifests(ANY_IMAGE, "any", ""),
         *endpoint_picker.manifests(ANY_IMAGE),
         *evaluation.manifests(ANY_IMAGE, "any", ""),
         *limiter.manifests(),

@@ -40,6 +40,7 @@ from components.platform import (
     artifact_cache,
     capacity,
     credentials,
+    diagnosis,
     endpoint_picker,
     evaluation,
     gateway_certificate,
@@ -65,6 +66,7 @@ from headway.problem import Problem, problem
 from headway.wire import (
     ACTIVATOR_NAMESPACE,
     ARTIFACT_CACHE_NAMESPACE,
+    DIAGNOSIS_NAMESPACE,
     ENDPOINT_PICKER_NAMESPACE,
     EVALUATION_NAMESPACE,
     GATEWAY_NAMESPACE,
@@ -102,6 +104,7 @@ def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
     layer.certificate()
     layer.scaling()
     layer.evaluation()
+    layer.diagnosis()
     layer.pins()
     layer.silence()
     layer.hand_over()
@@ -159,7 +162,11 @@ class _PlatformLayer:
             early=True,
         )
         watched = observability.platform_manifests(
-            retention.runbooks or RUNBOOKS, retention.grafana, environment=self._settings.environment
+            retention.runbooks or RUNBOOKS,
+            retention.grafana,
+            environment=self._settings.environment,
+            # The sandbox runs that loop as a process.
+            diagnosed=self._settings.loops.image is not None or self._settings.environment == SANDBOX,
         )
         self._objects("observability", watched, after=[self._monitoring])
         logs = self._identify("loki", prometheus.NAMESPACE, loki.SERVICE_ACCOUNT, loki.permissions(bucket_arn(bucket)), uses_key=STORES)
@@ -358,6 +365,27 @@ class _PlatformLayer:
             annotations = identity.annotations
         known = evaluation.settings(environment, account.region, looked_at)
         self._objects(evaluation.NAME, evaluation.manifests(image, account.region, known, annotations), after=needs)
+
+    def diagnosis(self) -> None:
+        """The loop that Alertmanager asks why an alert fires; it knows the services of this environment's tenants and their receivers."""
+        image, account, environment = self._settings.loops.image, self._account, self._settings.environment
+        if image is None:
+            return
+        receivers = {f"{tenant}/{model.name}": model.observability.receiver for tenant, found in self._models().items() for model in found}
+        ledger = bucket_name(environment, "ledger", account.id)
+        witnesses = f"arn:aws:ssm:{account.region}:{account.id}:parameter{witness_path(environment)}"
+        reads = diagnosis.permissions(ledger, witnesses=witnesses)
+        identity = self._identify(diagnosis.NAME, DIAGNOSIS_NAMESPACE, diagnosis.NAME, reads, uses_key=("kms:Decrypt",))
+        places = self._settings.observability
+        loop = diagnosis.manifests(
+            image,
+            account.region,
+            diagnosis.settings(environment, account.region, ledger, receivers),
+            runbooks=places.runbooks,
+            grafana=places.grafana,
+            annotations=identity.annotations,
+        )
+        self._objects(diagnosis.NAME, loop, after=[self._monitoring, self._namespace(DIAGNOSIS_NAMESPACE), identity])
 
     def pins(self) -> None:
         """Say what no digest pins, at every preview: it is whatever its repository answers."""

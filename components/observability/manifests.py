@@ -23,15 +23,15 @@ def rights() -> tuple[Manifest, ...]:
     return (Manifest(role="dashboards-reader", body=role),)
 
 
-def platform_manifests(runbooks: str, grafana: str | None = None, *, environment: str) -> tuple[Manifest, ...]:
+def platform_manifests(runbooks: str, grafana: str | None = None, *, environment: str, diagnosed: bool = False) -> tuple[Manifest, ...]:
     """Recorded signals, alerts with `runbooks` as the place of their runbooks and `grafana` as that of dashboards, routes,
-    and the dashboards: of all layers, and of requests.
+    and the dashboards: of all layers, and of requests. `diagnosed`: whether a loop runs that is asked why a page fires.
     """
     pages = (OVERVIEW, *LAYERS, trail.PAGE)
     return (
         Manifest(role="signals", body=_rules("headway-signals", recording.groups())),
         Manifest(role="alerts", body=_rules("headway-alerts", alerts.groups(runbooks, grafana, environment=environment))),
-        Manifest(role="routes", body=routes.platform_routes()),
+        Manifest(role="routes", body=routes.platform_routes(diagnosed=diagnosed)),
         *(Manifest(role=page.uid, body=_dashboards(page.uid, NAMESPACE, None, {page.uid: page.json()})) for page in pages),
     )
 

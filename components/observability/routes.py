@@ -4,6 +4,9 @@ a secret.
 A receiver `vision-oncall` reads the key `url` of the secret `alerts-vision-oncall` in the namespace of its routes.
 The trap: the operator drops an AlertmanagerConfig whose secret is missing, whole; that tenant's alerts then reach
 the platform's people only.
+
+What explains an alert is an alert too (`headway/diagnosis/cause_alert.py`): it goes to whoever got the alert, and all of one cause in one place
+is one notification.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,10 +17,15 @@ from components.labels import labels
 from components.manifests import object_
 from components.naming import physical
 from headway.contract.model import Model
+from headway.wire import CAUSE_GROUP, CAUSE_SEVERITY, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT
 
 PAGE_REPEAT, TICKET_REPEAT, HEARTBEAT_REPEAT = "1h", "1d", "5m"
 PAGE_INTERVAL, TICKET_INTERVAL = "1m", "5m"
 """How long whatever joins a notification waits to be told. A page may join because of another cause, so it hardly waits."""
+DIAGNOSIS_REPEAT = "5m"
+"""How often the loop is asked again why a page fires: what it said lasts twice as long."""
+CAUSE_WAIT, DIAGNOSIS_WAIT = "10s", "5s"
+"""For what else a cause explains, and for what else one service's pages are. People hear of a cause within the first minute."""
 PLATFORM_PAGE, PLATFORM_TICKET, HEARTBEAT = "platform-oncall", "platform-tickets", "heartbeat"
 _GROUP = ["alertname", "namespace", "model"]
 _SERVICE = ["namespace", "model"]
@@ -25,6 +33,10 @@ _SERVICE = ["namespace", "model"]
 replicas missing. They are not inhibited by one another, because each may have a cause of its own."""
 _URGENT = ["severity", *_SERVICE]
 """For a receiver that gets tickets too: a page does not hide in one."""
+
+DIAGNOSIS = "diagnosis"
+_EXPLAINS: Mapping[str, Any] = {"groupBy": list(CAUSE_GROUP), "groupWait": CAUSE_WAIT}
+_DIAGNOSIS_URL = f"http://{DIAGNOSIS_NAMESPACE}.{DIAGNOSIS_NAMESPACE}.svc.cluster.local:{DIAGNOSIS_PORT}/alerts"
 
 _INHIBIT = [
     # A page that says that it burns makes the ticket that says that it smoulders superfluous.
@@ -49,10 +61,13 @@ def secret_name(receiver: str) -> str:
     return physical("alerts", receiver)
 
 
-def platform_routes() -> dict[str, Any]:
-    """Every alert, by urgency; the heartbeat apart."""
+def platform_routes(*, diagnosed: bool = False) -> dict[str, Any]:
+    """Every alert, by urgency; the heartbeat apart. `diagnosed`: whether a loop runs that is asked why a page fires."""
     of_service = [{"name": "namespace", "value": "", "matchType": "!="}]
+    asks = _route(DIAGNOSIS, {"severity": "page"}, group_by=_SERVICE, repeat=DIAGNOSIS_REPEAT, goes_on=True, groupWait=DIAGNOSIS_WAIT)
     routes = [
+        *([asks] if diagnosed else []),
+        _route(PLATFORM_PAGE, {"severity": CAUSE_SEVERITY}, group_by=CAUSE_GROUP, repeat=PAGE_REPEAT, groupWait=CAUSE_WAIT),
         _route(HEARTBEAT, {"severity": "heartbeat"}, group_by=["alertname"], repeat=HEARTBEAT_REPEAT, interval=TICKET_INTERVAL),
         _route(PLATFORM_PAGE, {"severity": "page"}, group_by=_SERVICE, repeat=PAGE_REPEAT, more=of_service),
         _route(PLATFORM_PAGE, {"severity": "page"}, group_by=["layer", "alertname"], repeat=PAGE_REPEAT),
@@ -63,6 +78,7 @@ def platform_routes() -> dict[str, Any]:
         labels("alert-routes"),
         {"receiver": PLATFORM_TICKET, "groupBy": ["layer", *_GROUP], "groupWait": "30s", "repeatInterval": TICKET_REPEAT, "routes": routes},
         (PLATFORM_PAGE, PLATFORM_TICKET, HEARTBEAT),
+        asked=_DIAGNOSIS_URL if diagnosed else None,
         inhibits=[*_INHIBIT, *_INHIBIT_OF_NODES],
     )
 
@@ -74,7 +90,8 @@ def tenant_routes(tenant: str, models: Sequence[Model]) -> dict[str, Any] | None
     receivers = sorted({model.observability.receiver for model in models})
     if not receivers:
         return None
-    of_models = [_route(name, {"receiver": name}, group_by=_URGENT, repeat=PAGE_REPEAT) for name in receivers]
+    explains = {"matchers": [{"name": "severity", "value": CAUSE_SEVERITY, "matchType": "="}], **_EXPLAINS}
+    of_models = [_route(name, {"receiver": name}, group_by=_URGENT, repeat=PAGE_REPEAT, routes=[explains]) for name in receivers]
     of_none = [_route(name, {"receiver": ""}, group_by=_URGENT, repeat=PAGE_REPEAT, goes_on=True) for name in receivers]
     root = {
         "receiver": receivers[0],
@@ -95,6 +112,7 @@ def _route(
     interval: str = PAGE_INTERVAL,
     more: Sequence[Mapping[str, str]] = (),
     goes_on: bool = False,
+    **special: Any,
 ) -> dict[str, Any]:
     return {
         "receiver": receiver,
@@ -104,6 +122,7 @@ def _route(
         "repeatInterval": repeat,
         "matchers": [*({"name": name, "value": value, "matchType": "="} for name, value in sorted(matches.items())), *more],
         **({"continue": True} if goes_on else {}),
+        **special,
     }
 
 
@@ -114,6 +133,7 @@ def _config(
     route: Mapping[str, Any],
     receivers: Sequence[str],
     inhibits: Sequence[Mapping[str, Any]] = _INHIBIT,
+    asked: str | None = None,
 ) -> dict[str, Any]:
     return object_(
         "monitoring.coreos.com/v1alpha1",
@@ -129,7 +149,8 @@ def _config(
                     "webhookConfigs": [{"urlSecret": {"name": secret_name(receiver), "key": "url"}, "sendResolved": True}],
                 }
                 for receiver in receivers
-            ],
+            ]
+            + ([{"name": DIAGNOSIS, "webhookConfigs": [{"url": asked, "sendResolved": False}]}] if asked else []),
             "route": dict(route),
         },
     )

@@ -17,6 +17,7 @@ from components.manifests import Manifest, object_
 from headway.wire import (
     ACTIVATOR_NAMESPACE,
     ARTIFACT_CACHE_NAMESPACE,
+    DIAGNOSIS_NAMESPACE,
     ENDPOINT_PICKER_NAMESPACE,
     EVALUATION_NAMESPACE,
     GATEWAY_NAMESPACE,
@@ -44,11 +45,12 @@ class PodSecurity(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """Ports of some pods of a namespace that anybody's pods may use, and of no others beside them."""
+    """Ports of some pods of a namespace that anybody's pods may use, or those of one namespace alone, and of no others beside them."""
 
     name: str
     pods: Mapping[str, str]
     ports: tuple[int, ...]
+    only: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,8 @@ class PlatformNamespace:
     open_to_tenants: tuple[int, ...] = ()
     open_to_gateway: tuple[int, ...] = ()
     doors: tuple[Door, ...] = ()
+    monitors: tuple[str, ...] = ()
+    """Which pods of the monitoring namespace may reach it, by what they are (`app.kubernetes.io/name`); all of them where none is named."""
     meshed: bool = False
     """Whether its pods have proxies of the mesh, and so are reached by mutual TLS only."""
     mute: bool = False
@@ -77,6 +81,7 @@ NAMESPACES = (
     PlatformNamespace(name=ARTIFACT_CACHE_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_tenants=(ARTIFACT_CACHE_PORT,)),
     PlatformNamespace(name=cert_manager.NAMESPACE, level=PodSecurity.RESTRICTED, webhooks=(10250,)),
     PlatformNamespace(name=cluster_autoscaler.NAMESPACE, level=PodSecurity.RESTRICTED),
+    PlatformNamespace(name=DIAGNOSIS_NAMESPACE, level=PodSecurity.RESTRICTED, monitors=("alertmanager", "prometheus")),
     PlatformNamespace(name=ENDPOINT_PICKER_NAMESPACE, level=PodSecurity.RESTRICTED, open_to_gateway=(9002,), meshed=True),
     PlatformNamespace(name=EVALUATION_NAMESPACE, level=PodSecurity.RESTRICTED),
     PlatformNamespace(name=gpu_operator.NAMESPACE, level=PodSecurity.PRIVILEGED),
@@ -97,7 +102,11 @@ NAMESPACES = (
         level=PodSecurity.PRIVILEGED,
         webhooks=(loki.GATEWAY_PORT, 9093, 10250),
         open_to_all=(9090,),
-        doors=(Door(name="collector", pods=otel.PODS, ports=(otel.PORT,)),),
+        # Whoever gives Alertmanager an alert may silence others too.
+        doors=(
+            Door(name="collector", pods=otel.PODS, ports=(otel.PORT,)),
+            Door(name="alertmanager", pods={"app.kubernetes.io/name": "alertmanager"}, ports=(9093,), only=DIAGNOSIS_NAMESPACE),
+        ),
     ),
     PlatformNamespace(name=RATE_LIMIT, level=PodSecurity.RESTRICTED, open_to_gateway=(8081,), meshed=True),
     PlatformNamespace(name=RELEASE_GUARD, level=PodSecurity.RESTRICTED),
@@ -144,7 +153,11 @@ def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> It
                 f"{door.name}-open",
                 namespace=namespace.name,
                 labels=labels("isolation"),
-                spec={"podSelector": selected, "policyTypes": ["Ingress"], "ingress": [{"ports": _ports(door.ports)}]},
+                spec={
+                    "podSelector": selected,
+                    "policyTypes": ["Ingress"],
+                    "ingress": [{**({"from": [_of(door.only)]} if door.only else {}), "ports": _ports(door.ports)}],
+                },
             ),
         )
 
@@ -152,7 +165,8 @@ def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> It
 def _allowed(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iterator[dict[str, Any]]:
     yield {"from": [{"podSelector": {}}]}
     if namespace.name != prometheus.NAMESPACE:
-        yield {"from": [_of(prometheus.NAMESPACE)]}
+        are = {"matchExpressions": [{"key": "app.kubernetes.io/name", "operator": "In", "values": list(namespace.monitors)}]}
+        yield {"from": [{**_of(prometheus.NAMESPACE), **({"podSelector": are} if namespace.monitors else {})}]}
     if namespace.webhooks:
         blocks = [{"ipBlock": {"cidr": str(cidr)}} for cidr in sorted(intra)]
         yield {"from": blocks, "ports": _ports(namespace.webhooks)}

@@ -17,7 +17,7 @@ from components.storage.bucket import Bucket, BucketArgs
 from components.storage.queue import Queue, QueueArgs
 from components.storage.registry import ImageRegistry, ImageRegistryArgs
 from headway.contract.sampling import KEPT_DAYS, PREFIX
-from headway.wire import ARTIFACT_CACHE_NAMESPACE, EVALUATION_NAMESPACE, LEDGER_LEASES
+from headway.wire import ARTIFACT_CACHE_NAMESPACE, DIAGNOSIS_NAMESPACE, EVALUATION_NAMESPACE, LEDGER_LEASES
 
 NAMESPACE_TAG = f"aws:PrincipalTag/{identity.NAMESPACE_TAG}"
 """Of a pod's credentials; the pod cannot change it."""
@@ -145,14 +145,15 @@ def namespaces_apart(name: str) -> Statement:
     """A pod reaches objects below its own namespace's name only, whatever its role allows; who carries no such tag is
     not a pod.
 
-    Spared are the stores of artifacts on nodes, which hand to each namespace what is its own, and the loop of evaluation, whose role
-    reads holdout sets by their names.
+    Spared are the stores of artifacts on nodes, which hand to each namespace what is its own, and the loops of evaluation and diagnosis, whose
+    roles read holdout sets by their names, and the ledger.
     """
+    spared = [ARTIFACT_CACHE_NAMESPACE, DIAGNOSIS_NAMESPACE, EVALUATION_NAMESPACE]
     return Statement(
         sid="NamespacesApart",
         effect="Deny",
         principal="*",
         actions=["s3:*"],
         all_resources_but=[f"{bucket_arn(name)}/${{{NAMESPACE_TAG}}}/*"],
-        conditions={"Null": {NAMESPACE_TAG: "false"}, "StringNotEquals": {NAMESPACE_TAG: [ARTIFACT_CACHE_NAMESPACE, EVALUATION_NAMESPACE]}},
+        conditions={"Null": {NAMESPACE_TAG: "false"}, "StringNotEquals": {NAMESPACE_TAG: spared}},
     )

@@ -13,6 +13,7 @@ from rich.tree import Tree
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.figures import shown
 from headway.diagnosis.measures import FigureUnit
+from headway.diagnosis.next_steps import next_steps
 from headway.diagnosis.reasoning import ChainLink, Diagnosis, DiagnosisVerdict, Doubt, LatencyPhase
 from headway.problem import printable
 
@@ -57,7 +58,7 @@ def document(this: Diagnosis, environment: str) -> dict[str, Any]:
         "could_be": [_doubt(each) for each in this.could_be],
         "unseen": [{"what": each.what, "why": each.why} for each in this.blind],
         "runbook": f"docs/runbooks/{this.runbook}.md" if this.runbook else None,
-        "commands": list(_commands(this, environment)),
+        "commands": list(next_steps(this, environment)),
     }
 
 
@@ -87,7 +88,7 @@ def _one(this: Diagnosis, environment: str) -> Iterator[RenderableType]:
     if this.blind:
         yield "[yellow]Not seen[/yellow]"
         yield from (f"  {escape(printable(each.what))}: {escape(printable(each.why))}" for each in this.blind)
-    commands = list(_commands(this, environment))
+    commands = list(next_steps(this, environment))
     if commands:
         yield "Next"
         yield from (f"  {escape(each)}" for each in commands)
@@ -147,20 +148,6 @@ def _listed(head: str, doubts: Sequence[Doubt]) -> Iterator[RenderableType]:
                 "  what the cluster would say", escape(f"{UNSAID}: {', '.join(each.said.removeprefix(UNSAID).strip() for each in unsaid)}")
             )
         yield table
-
-
-def _commands(this: Diagnosis, environment: str) -> Iterator[str]:
-    values = {
-        "chain": this.chain,
-        "tenant": this.tenant,
-        "contract": f"tenants/{this.chain}.yaml",
-        "environment": environment,
-        "where": next((each.where for each in reversed(this.links) if each.where), ""),
-        "node": next((each.node for each in reversed(this.links) if each.node), ""),
-        "symptom": this.links[0].says if this.links else "",
-    }
-    for each in this.commands:
-        yield each.format(**values)
 
 
 def _time(moment: float) -> str:

@@ -1,5 +1,5 @@
 """`headway loops push`: makes the image of the platform's own loops and pushes it to the environment's registry, without a container engine;
-and `headway loops activate`, one of them.
+`headway loops activate` and `headway loops diagnose` are two of them.
 
 The trap: an environment's own repository is made by its cluster layer, encrypted with the environment's key; one that this command made would
 let that layer fail over a repository that is there already.
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headway.bounded_yaml import bounded_yaml
+from headway.cli import loops_diagnose
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.listening_place import listening_place
 from headway.cli.loop_process import told_to_end
@@ -101,6 +102,9 @@ def activate(
         ending.wait()
         while not room.empty:
             time.sleep(waiting.PATIENCE_SECONDS)
+
+
+app.command("diagnose")(loops_diagnose.diagnose)
 
 
 def place_of(project: Path, environment: str) -> tuple[str, bool]:

@@ -20,6 +20,7 @@ from headway.problem import Problem, problem
 from headway.wire import (
     ACTIVATOR_NAMESPACE,
     ARTIFACT_CACHE_NAMESPACE,
+    DIAGNOSIS_NAMESPACE,
     ENDPOINT_PICKER_NAMESPACE,
     EVALUATION_NAMESPACE,
     LEDGER_LEASES,
@@ -33,7 +34,7 @@ _RESERVED = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "
 TAKEN = frozenset(
     (
         *(ACTIVATOR_NAMESPACE, ARTIFACT_CACHE_NAMESPACE, ENDPOINT_PICKER_NAMESPACE, EVALUATION_NAMESPACE, NODE_HEALTH_NAMESPACE),
-        WARM_CAPACITY_NAMESPACE,
+        *(DIAGNOSIS_NAMESPACE, WARM_CAPACITY_NAMESPACE),
         *("aws-load-balancer-controller", "cert-manager", "cluster-autoscaler", "rate-limit", "release-guard"),
         # An environment's other stacks; the guard's role, which is called as a tenant's; the ledger's places.
         *("access", "cluster", "platform", "guard", "probe", LEDGER_LEASES.rstrip("/"), LEDGER_VERIFICATIONS.rstrip("/")),

@@ -1,11 +1,71 @@
-"""A notification as Alertmanager sends it to a webhook: which service it is about, and since when (Alertmanager, "Webhook receiver")."""
+"""A notification as Alertmanager sends it to a webhook: which service it is about, and since when (Alertmanager, "Webhook receiver"). Pure."""
 
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from headway.bounded_json import bounded_json
 from headway.problem import Exit, UserError
 
 LARGEST_BYTES = 2**20
+MOST_ALERTS = 1000
+"""Of one notification; what comes after them is not read."""
+_VERIFIES = "verification"
+"""Label of an alert that `headway verify` makes, of which nothing is wrong (`headway/verify/alerts.py`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FiringAlert:
+    """Whose it is; empty where its labels name none. Labels are what the rule of a tenant may write: they are compared with names that are
+    known, and go nowhere."""
+
+    tenant: str = ""
+    model: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedServices:
+    """As `tenant/model`, sorted. `named`: alerts are about these; `suspected`: an alert may be, for it names no model."""
+
+    named: tuple[str, ...]
+    suspected: tuple[str, ...]
+
+
+def firing(body: bytes) -> tuple[FiringAlert, ...]:
+    """The alerts of a notification that fire. Raises ValueError for what is no notification."""
+    try:
+        return alerts_that_fire(bounded_json(body, LARGEST_BYTES)["alerts"])
+    except (LookupError, TypeError, AttributeError) as error:
+        raise ValueError(f"it is no notification of Alertmanager ({type(error).__name__})") from None
+
+
+def alerts_that_fire(alerts: Iterable[Any]) -> tuple[FiringAlert, ...]:
+    """Of alerts as a notification or Alertmanager's API has them: only the former says `firing`. Raises TypeError, LookupError or
+    AttributeError for what are none."""
+    found = list[FiringAlert]()
+    for each in list(alerts)[:MOST_ALERTS]:
+        labels = each["labels"]
+        if each["status"] != "resolved" and _VERIFIES not in labels:
+            found.append(FiringAlert(tenant=_text(labels.get("tenant") or labels.get("namespace")), model=_text(labels.get("model"))))
+    return tuple(dict.fromkeys(found))
+
+
+def asked(alerts: Iterable[FiringAlert], known: Collection[str]) -> AskedServices:
+    """Which of the `known` services to ask. An alert of a service that is not known asks nobody; one of no model, every service of its tenant;
+    one of no tenant that is known, such as a node's, every service."""
+    tenants = {chain.partition("/")[0] for chain in known}
+    named, suspected = set[str](), set[str]()
+    for each in alerts:
+        if each.model:
+            named |= {f"{each.tenant}/{each.model}"} & set(known)
+        else:
+            suspected |= {chain for chain in known if each.tenant not in tenants or chain.startswith(f"{each.tenant}/")}
+    return AskedServices(named=tuple(sorted(named)), suspected=tuple(sorted(suspected - named)))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def service_of(body: bytes, file: str) -> tuple[str, datetime]:

@@ -29,6 +29,8 @@ class ServiceInside(ServicePlace):
     inside: InCluster
     asked: Evaluation | None = None
     watch: WatchedTraffic | None = None
+    receiver: str = ""
+    """Who is told of its alerts, as its contract says."""
 
     @property
     def port(self) -> "Environment":  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -49,6 +51,11 @@ def evaluated_services(file: Path) -> tuple[ServiceInside, ...]:
 def watched_services(file: Path) -> tuple[ServiceInside, ...]:
     """Every service of the file that is watched for drift, sorted. Raises UserError for what no platform layer writes."""
     return _services(file, "watched", lambda each: {"watch": WatchedTraffic.model_validate(each)})
+
+
+def diagnosed_services(file: Path) -> tuple[ServiceInside, ...]:
+    """Every service of the file whose alerts are diagnosed, sorted. Raises UserError for what no platform layer writes."""
+    return _services(file, "diagnosed", lambda each: {"receiver": str(each)})
 
 
 def _services(file: Path, section: str, part: Callable[[Any], dict[str, Any]]) -> tuple[ServiceInside, ...]:

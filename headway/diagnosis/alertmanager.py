@@ -1,0 +1,86 @@
+"""Alertmanager's API v2: what fires, which causes people know already, and new ones (`api/v2/openapi.yaml`: GET and POST `/alerts`)."""
+
+import json
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from headway import outgoing
+from headway.bounded_json import bounded_json
+from headway.diagnosis.notification import FiringAlert, alerts_that_fire
+from headway.diagnosis.reasoning import DiagnosisVerdict
+from headway.wire import CAUSE_ALERT
+
+SECONDS = 5.0
+PAUSES = (1.0, 3.0)
+"""Seconds before each try after the first."""
+_LARGEST = 16 * 2**20
+_UNDECIDED = {each.value for each in DiagnosisVerdict} - {DiagnosisVerdict.CAUSE.value}
+
+
+_Found = TypeVar("_Found")
+
+
+class AlertmanagerError(Exception):
+    """None of them takes or answers it."""
+
+
+class Alertmanagers:
+    """The replicas at `addresses`. Each is given every alert, as Prometheus does it; they tell one another what people were told."""
+
+    def __init__(self, addresses: Callable[[], Sequence[str]], sleep: Callable[[float], None] = time.sleep) -> None:
+        self._addresses, self._sleep = addresses, sleep
+
+    def give(self, alerts: Sequence[Mapping[str, Any]]) -> None:
+        """Raises AlertmanagerError where none took them, in about half a minute."""
+        for pause in (*PAUSES, None):
+            taken, failure = 0, "none is known"
+            for address in self._addresses():
+                try:
+                    self._asked(f"{address}/api/v2/alerts", json.dumps(alerts).encode())
+                    taken += 1
+                except OSError as error:
+                    failure = _words(error)
+            if taken:
+                return
+            if pause is not None:
+                self._sleep(pause)
+        raise AlertmanagerError(failure)
+
+    def pages(self) -> tuple[FiringAlert, ...]:
+        """What wakes somebody now, and is not silenced. Raises AlertmanagerError."""
+        return self._read(('severity="page"',), alerts_that_fire)
+
+    def explained(self) -> set[str]:
+        """Services of which people know a cause. Raises AlertmanagerError."""
+
+        def chains(alerts: Sequence[Any]) -> set[str]:
+            decided = [each["labels"] for each in alerts if each["labels"]["cause"] not in _UNDECIDED]
+            return {f"{labels['namespace']}/{labels['model']}" for labels in decided}
+
+        return self._read((f'alertname="{CAUSE_ALERT}"',), chains)
+
+    def _read(self, filters: Sequence[str], of: Callable[[Sequence[Any]], _Found]) -> _Found:
+        query = urllib.parse.urlencode({"filter": filters, "silenced": "false", "inhibited": "false"}, doseq=True)
+        failure = "none is known"
+        for address in self._addresses():
+            try:
+                return of(bounded_json(self._asked(f"{address}/api/v2/alerts?{query}"), _LARGEST))
+            except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
+                failure = _words(error)
+        raise AlertmanagerError(failure)
+
+    @staticmethod
+    def _asked(url: str, body: bytes | None = None) -> bytes:
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310  its address is ours
+        with outgoing.asked(request, SECONDS) as answer:
+            return outgoing.body_of(answer, _LARGEST)
+
+
+def _words(error: Exception) -> str:
+    if isinstance(error, urllib.error.HTTPError):
+        return f"status {error.code}: {outgoing.refusal_of(error)}"
+    return str(error) or type(error).__name__

@@ -1,0 +1,138 @@
+"""A diagnosis as an alert of its own, which says why another one fires. Pure.
+
+Alertmanager has the secrets of every receiver, knows whose an alert is, groups, repeats and tries again; so a cause goes to people as an
+alert, to the receiver of the contract and to the platform's, and who diagnoses needs no secret and no address of theirs. What has one cause
+in one place has the same labels `cause` and `place`, by which its route groups (`components/observability/routes.py`): a storm is one
+message, which lists what it explains, and a tenant's has its own services alone.
+
+It ends by itself, for nobody tells it that the alert has ended: it lasts a little longer than Alertmanager takes to ask again.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.diagnosis.asking import UNSAID
+from headway.diagnosis.hypothesis import CauseLayer
+from headway.diagnosis.next_steps import next_steps
+from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
+from headway.problem import printable
+from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY
+
+LASTS_SECONDS = 600.0
+"""Alertmanager asks again every five minutes for as long as a page fires (`DIAGNOSIS_REPEAT` of `components/observability/routes.py`)."""
+MOST_CAUSES = 4
+"""Of one service: who has more has another problem."""
+MOST_CHARACTERS = 3000
+"""Of a description: a section of a Slack message takes as many (Slack, "Block Kit: section")."""
+_MOST_DOUBTS = 6
+_OF_NODES = (CauseLayer.GPU, CauseLayer.NODE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MessagePlaces:
+    """What a message names and leads to. `runbooks` and `grafana` are addresses; without one its link is left out."""
+
+    environment: str
+    runbooks: str | None = None
+    grafana: str | None = None
+
+
+def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, explained: Collection[str]) -> tuple[Mapping[str, Any], ...]:
+    """What Alertmanager is to be given of one service's diagnoses, in its API's form. `receiver`: the contract's; `explained`: services of
+    which people know a cause already, who are not told anew that nobody knows one."""
+    causes = [each for each in found if each.verdict is DiagnosisVerdict.CAUSE][:MOST_CAUSES]
+    undecided = [] if causes else [each for each in found if each.chain not in explained][:1]
+    return tuple(_alert(each, receiver, places) for each in (*causes, *undecided))
+
+
+def place_of(this: Diagnosis) -> str:
+    """Where its cause is: the node for what is one's own, else the service. Of two services with the same cause in one place, one thing is
+    broken."""
+    if this.verdict is not DiagnosisVerdict.CAUSE or this.layer not in _OF_NODES:
+        return this.chain
+    where, node = next(((each.where, each.node) for each in reversed(this.links) if each.node), ("", ""))
+    # A pod that no node has taken stands for its own node.
+    placed = node and (node != where or not where.startswith(f"{this.model}-"))
+    return node if placed else this.chain
+
+
+def _alert(this: Diagnosis, receiver: str, places: MessagePlaces) -> Mapping[str, Any]:
+    labels = {
+        "alertname": CAUSE_ALERT,
+        "severity": CAUSE_SEVERITY,
+        "namespace": this.tenant,
+        "model": this.model,
+        "receiver": receiver,
+        "cause": this.cause or this.verdict.value,
+        "place": place_of(this),
+        **({"layer": this.layer.value} if this.layer else {}),
+    }
+    links = {
+        **({"runbook_url": f"{places.runbooks}/{this.runbook}.md"} if places.runbooks and this.runbook else {}),
+        **({"dashboard_url": f"{places.grafana}/d/headway-overview"} if places.grafana else {}),
+    }
+    return {
+        "labels": labels,
+        "annotations": {"summary": summary(this), "description": description(this, places.environment), **links},
+        "startsAt": _time(this.at),
+        "endsAt": _time(this.at + LASTS_SECONDS),
+    }
+
+
+def summary(this: Diagnosis) -> str:
+    """One line: what hurts, and why."""
+    match this.verdict:
+        case DiagnosisVerdict.CAUSE:
+            deepest = this.links[-1]
+            where = f" ({deepest.where})" if deepest.where else ""
+            text = f"{this.chain}: {this.links[0].says}, because {deepest.says}{where}"
+        case DiagnosisVerdict.UNKNOWN:
+            text = f"{this.chain}: {this.links[0].says}, and its cause is unknown"
+        case DiagnosisVerdict.BLIND:
+            text = f"{this.chain}: nobody can say what is wrong, for too little was seen"
+        case DiagnosisVerdict.NOTHING:
+            text = f"{this.chain}: nothing is wrong, as far as can be seen"
+    return printable(text)
+
+
+def description(this: Diagnosis, environment: str) -> str:
+    """The figures that prove it, what was ruled out, what could be, what was not seen, and what to run next; the last is always there."""
+    steps = [f"Next: {step}" for step in next_steps(this, environment)] or [f"Next: headway diagnose {this.chain} -e {environment}"]
+    end = "\n".join(printable(step) for step in steps[:3])
+    return "\n".join([*_within(map(printable, _proof(this)), MOST_CHARACTERS - len(end) - 1), end])[:MOST_CHARACTERS]
+
+
+def _proof(this: Diagnosis) -> Iterator[str]:
+    if this.onset is not None:
+        yield f"Since {datetime.fromtimestamp(this.onset, UTC):%H:%M:%S} UTC."
+    for link in this.links:
+        share = f" ({link.share:.0%} of it)" if link.share is not None else ""
+        yield f"{link.says}{share}: {'; '.join(link.evidence)}"
+    yield from _doubts("Ruled out", this.ruled_out)
+    yield from _doubts("Could also be", this.could_be)
+    yield from (f"Not seen: {each.what}, because {each.why}" for each in this.blind)
+
+
+def _doubts(head: str, doubts: Sequence[Doubt]) -> Iterator[str]:
+    """Those first that figures speak of."""
+    measured = [each for each in doubts if not each.said.startswith(UNSAID)]
+    shown = measured[:_MOST_DOUBTS]
+    yield from (f"{head}: {each.says} ({each.said})" for each in shown)
+    if more := len(doubts) - len(shown):
+        yield f"{head}: {more} more" if shown else f"{head}: {more} that nothing speaks for"
+
+
+def _within(lines: Iterator[str], characters: int) -> Iterator[str]:
+    """As many whole lines as there is room for."""
+    for line in lines:
+        characters -= len(line) + 1
+        if characters < 2:
+            yield "…"
+            return
+        yield line
+
+
+def _time(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
