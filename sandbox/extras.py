@@ -35,9 +35,10 @@ def ran_before(extra: Extra, layout: Layout) -> bool:
 
 
 def _monitoring(layout: Layout, progress: Progress) -> None:
-    from sandbox.monitoring import follower, servers
+    from sandbox.monitoring import diagnosis_loop, follower, servers
 
     servers.start(layout, progress)
+    diagnosis_loop.start(layout, progress)
     follower.start(layout, progress)
 
 
@@ -65,9 +66,9 @@ EXTRAS: Mapping[str, Extra] = {
     for each in (
         Extra(
             name="monitoring",
-            summary="Prometheus and Alertmanager with the cluster's monitors, rules and routes",
+            summary="Prometheus and Alertmanager with the cluster's monitors, rules and routes, and causes for pages",
             tool_sets=("prometheus", "alertmanager"),
-            processes=("alertmanager", "monitoring-follower", "prometheus"),
+            processes=("alertmanager", "diagnosis-loop", "monitoring-follower", "prometheus"),
             charts=("kube-prometheus-stack",),
             start=_monitoring,
         ),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.environment_choice import EnvironmentOption, to_read
+from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.listening_place import listening_place
 from headway.cli.release_options import ProjectOption, PrometheusOption
 from headway.problem import UserError
@@ -46,7 +46,7 @@ def diagnose(
     from headway.release.evaluator.in_cluster import diagnosed_services
 
     inside = diagnosed_services(in_cluster) if in_cluster else None
-    chosen = (inside[0].environment if inside else "") if in_cluster else to_read(environment, project)
+    chosen = (inside[0].environment if inside else "") if in_cluster else to_write(environment, project)
     services = _given(inside) if inside is not None else _of_checkout(chosen, project, prometheus)
 
     def addresses() -> list[str]:

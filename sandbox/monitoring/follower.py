@@ -27,7 +27,7 @@ from sandbox.cluster import control_plane_programs, manifests
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import Layout
-from sandbox.monitoring import configuration, objects, servers
+from sandbox.monitoring import configuration, diagnosis_loop, objects, servers
 from sandbox.progress import Progress
 
 NAME = "monitoring-follower"
@@ -61,6 +61,7 @@ class Follower:
     kubeconfig: Path
     interval: str
     inbox: str
+    diagnosis: str
     list_: Callable[[str, str], list[dict[str, Any]]]
     check: Callable[[Path], str | None]
     reload: Callable[[], None]
@@ -111,7 +112,7 @@ class Follower:
         return found
 
     def _alerting(self) -> dict[Path, str]:
-        whole, refused = objects.alerting(self.list_("v1alpha1", "alertmanagerconfigs"), PLATFORM_NAMESPACE, self.inbox)
+        whole, refused = objects.alerting(self.list_("v1alpha1", "alertmanagerconfigs"), PLATFORM_NAMESPACE, self.inbox, self.diagnosis)
         for each in refused:
             self._refuse(f"AlertmanagerConfig {each.object}", each.reason)
         return {self.folder / "alertmanager.yml": manifests.dump(whole)}
@@ -165,10 +166,15 @@ class _Inbox(http.server.ThreadingHTTPServer):
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "receiver": receiver,
             "status": sent["status"],
-            "alerts": [{"labels": alert["labels"], "summary": alert["annotations"].get("summary", "")} for alert in sent["alerts"]],
+            "alerts": [_kept(alert) for alert in sent["alerts"]],
         }
         with self.lock, self.file.open("a", encoding="utf-8") as sink:
             sink.write(json.dumps(line, sort_keys=True) + "\n")
+
+
+def _kept(alert: Mapping[str, Any]) -> dict[str, Any]:
+    said = {name: alert["annotations"].get(name, "") for name in ("summary", "description")}
+    return {"labels": alert["labels"], **{name: text for name, text in said.items() if text or name == "summary"}}
 
 
 class _Request(http.server.BaseHTTPRequestHandler):
@@ -214,6 +220,7 @@ def main(project: str, state: str, cache: str) -> None:
         kubeconfig=layout.kubeconfig,
         interval=configuration.duration(configuration.SCRAPE_SECONDS),
         inbox=f"http://127.0.0.1:{inbox.server_port}",
+        diagnosis=diagnosis_loop.address(keeper),
         list_=lister(api),
         check=checker(ensure_toolchain(layout, Silent(), servers.TOOL_SETS).binary("promtool")),
         reload=reload,

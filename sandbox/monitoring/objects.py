@@ -131,16 +131,18 @@ def rule_file(rule: Mapping[str, Any]) -> dict[str, Any]:
     return {"groups": [{**group, "name": f"{meta['namespace']}/{meta['name']}/{group['name']}"} for group in rule["spec"]["groups"]]}
 
 
-def alerting(configs: Sequence[Mapping[str, Any]], everywhere: str, inbox: str) -> tuple[dict[str, Any], list[UnsupportedObject]]:
+def alerting(
+    configs: Sequence[Mapping[str, Any]], everywhere: str, inbox: str, diagnosis: str | None = None
+) -> tuple[dict[str, Any], list[UnsupportedObject]]:
     """AlertmanagerConfigs as one configuration, and those that are not modelled.
 
     An object's routes see alerts of its own namespace alone, those of namespace `everywhere` see all, as the operator's
     OnNamespaceExceptForAlertmanagerNamespace has it. Receivers become paths of the webhook `inbox`: nothing leaves the
-    machine.
+    machine. One that is no secret is the platform's loop, which is `diagnosis` here.
     """
     routes: list[dict[str, Any]] = []
     inhibits: list[dict[str, Any]] = []
-    names: set[str] = set()
+    names: dict[str, bool] = {}
     refused: list[UnsupportedObject] = []
     # Tenants' own routes first: the platform's catch everything.
     for config in sorted(configs, key=lambda each: (each["metadata"]["namespace"] == everywhere, _key(each))):
@@ -152,7 +154,12 @@ def alerting(configs: Sequence[Mapping[str, Any]], everywhere: str, inbox: str) 
         routes.append(route)
         inhibits.extend(rules)
         names.update(receivers)
-    receivers = [{"name": name, "webhook_configs": [{"url": f"{inbox}/{name}", "send_resolved": True}]} for name in sorted(names)]
+    receivers = [
+        {"name": name, "webhook_configs": [{"url": diagnosis, "send_resolved": False}]}
+        if ours and diagnosis
+        else {"name": name, "webhook_configs": [{"url": f"{inbox}/{name}", "send_resolved": True}]}
+        for name, ours in sorted(names.items())
+    ]
     whole = {
         "route": {"receiver": "nobody", "group_by": ["alertname"], "routes": routes},
         "receivers": [{"name": "nobody"}, *receivers],
@@ -161,7 +168,7 @@ def alerting(configs: Sequence[Mapping[str, Any]], everywhere: str, inbox: str) 
     return whole, refused
 
 
-def _alerting(config: Mapping[str, Any], everywhere: str) -> tuple[dict[str, Any], list[dict[str, Any]], list[str]]:
+def _alerting(config: Mapping[str, Any], everywhere: str) -> tuple[dict[str, Any], list[dict[str, Any]], dict[str, bool]]:
     spec, prefix = config["spec"], _key(config)
     _only("spec", spec, _ALERTING)
     own = [] if config["metadata"]["namespace"] == everywhere else [f'namespace="{config["metadata"]["namespace"]}"']
@@ -176,7 +183,14 @@ def _alerting(config: Mapping[str, Any], everywhere: str) -> tuple[dict[str, Any
         }
         for rule in spec.get("inhibitRules", ())
     ]
-    return route, inhibits, [f"{prefix}/{receiver['name']}" for receiver in spec.get("receivers", ())]
+    return (
+        route,
+        inhibits,
+        {
+            f"{prefix}/{receiver['name']}": any("url" in each for each in receiver.get("webhookConfigs", ()))
+            for receiver in spec.get("receivers", ())
+        },
+    )
 
 
 def _route(route: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""What Prometheus would have somebody told: its alerts that wait or fire, with what their notifications say."""
+"""What Prometheus would have somebody told: its alerts that wait or fire, with what their notifications say; and what Alertmanager was given as
+their causes."""
 
 import http.client
 import json
@@ -6,8 +7,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
+from urllib.parse import urlencode
 
 from components.observability.alert import FailureLayer
+from headway.wire import CAUSE_ALERT
 from sandbox.cluster.api import LoopbackEndpoint
 
 _HIDDEN = {"alertname", "instance", "job", "layer", "long_window", "owner", "receiver", "severity"}
@@ -78,6 +81,42 @@ def _raised(alert: Mapping[str, Any], hold_seconds: float) -> RaisedAlert:
         told_at=since + timedelta(seconds=hold_seconds),
         firing=alert.get("state") == "firing",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToldCause:
+    """Why a page fires, as people get it beside the page. `key`: what is equal when the same is said again."""
+
+    key: str
+    summary: str
+    description: str
+
+    @property
+    def lines(self) -> list[str]:
+        return [f"CAUSE {self.summary}", *(f"  {line}" for line in self.description.splitlines())]
+
+
+def causes(port: int) -> tuple[ToldCause, ...]:
+    """What Alertmanager was given; nothing where it does not answer."""
+    query = urlencode({"filter": f'alertname="{CAUSE_ALERT}"'})
+    try:
+        answer = LoopbackEndpoint(port=port).call("GET", f"/api/v2/alerts?{query}")
+        return causes_of(json.loads(answer.body)) if answer.status == http.client.OK else ()
+    except (OSError, ValueError, http.client.HTTPException):
+        return ()
+
+
+def causes_of(alerts: Iterable[Mapping[str, Any]]) -> tuple[ToldCause, ...]:
+    """From the answer of Alertmanager's `/api/v2/alerts`."""
+    found = [
+        ToldCause(
+            key=json.dumps(dict(sorted(each["labels"].items()))),
+            summary=each["annotations"].get("summary", ""),
+            description=each["annotations"].get("description", ""),
+        )
+        for each in alerts
+    ]
+    return tuple(sorted(found, key=lambda each: each.key))
 
 
 def once_each(alerts: Iterable[RaisedAlert]) -> Sequence[RaisedAlert]:

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from sandbox.rehearsal import pages
 from sandbox.rehearsal.bed import RehearsalBed
 from sandbox.rehearsal.catalogue import FAULTS, Fault
 from sandbox.rehearsal.faults import ACTS
-from sandbox.rehearsal.pages import RaisedAlert
+from sandbox.rehearsal.pages import RaisedAlert, ToldCause
 from sandbox.traffic import load_process
 from sandbox.traffic.load_process import UsersTally
 
@@ -98,7 +98,7 @@ def _now() -> datetime:
 @dataclass
 class Watch:
     """Tells each alert once that did not hold `before`, has ended and come again, or that only waited then and fires now; and
-    again if people will hear of it sooner than was said."""
+    again if people will hear of it sooner than was said. Tells each cause once, too, unless it was `explained` before in the same words."""
 
     port: int
     before: Mapping[str, RaisedAlert]
@@ -106,14 +106,19 @@ class Watch:
     told: dict[str, RaisedAlert]
     gone: bool = False
     clock: Callable[[], datetime] = _now
+    alertmanager: int | None = None
+    explained: Mapping[str, ToldCause] = field(default_factory=dict[str, ToldCause])
+    _said: set[str] = field(default_factory=set[str])
 
     @classmethod
     def over(cls, layout: Layout, say: Say, clock: Callable[[], datetime] = _now) -> "Watch":
-        port = Supervisor(layout).port("prometheus")
+        keeper = Supervisor(layout)
+        port, alertmanager = keeper.port("prometheus"), keeper.port("alertmanager")
         before = pages.raised(port) or ()
         if names := ", ".join(sorted({each.name for each in before})):
             say(f"Held before: {names}. Such an alert is told only once it fires or comes again; wait for its end if you want to hear it.")
-        return cls(port, {each.key: each for each in before}, say, {}, clock=clock)
+        explained = {each.key: each for each in pages.causes(alertmanager)}
+        return cls(port, {each.key: each for each in before}, say, {}, clock=clock, alertmanager=alertmanager, explained=explained)
 
     def _is_news(self, alert: RaisedAlert) -> bool:
         was = self.before.get(alert.key)
@@ -136,6 +141,14 @@ class Watch:
                 was = self.before.get(each.key)
                 earlier = was is not None and each.since <= was.since
                 for line in [pages.joined(each, earlier=earlier)] if each.notification in known else pages.page(each, earlier=earlier):
+                    self.say(line)
+        self._explain()
+
+    def _explain(self) -> None:
+        for each in pages.causes(self.alertmanager) if self.alertmanager else ():
+            if each != self.explained.get(each.key) and each.key not in self._said:
+                self._said.add(each.key)
+                for line in each.lines:
                     self.say(line)
 
 

@@ -285,7 +285,15 @@ def processes_of(sandbox: Sandbox) -> dict[str, int | None]:
 def test_up_with_monitoring_and_autoscaling_runs_processes_instead_of_charts(watched: tuple[Sandbox, str]) -> None:
     sandbox, output = watched
     living = processes_of(sandbox)
-    assert sorted(living) == ["alertmanager", "keda-adapter", "keda-operator", "keda-webhooks", "monitoring-follower", "prometheus"]
+    assert sorted(living) == [
+        "alertmanager",
+        "diagnosis-loop",
+        "keda-adapter",
+        "keda-operator",
+        "keda-webhooks",
+        "monitoring-follower",
+        "prometheus",
+    ]
     assert all(re.search(rf"\b{name} runs on 127\.0\.0\.1:\d+, pid {pid}\b", output) for name, pid in living.items()), output
     recorded = " ".join(output.split()).partition("Add-ons that the sandbox records and does not run:")[2]
     assert "istiod" in recorded

@@ -152,6 +152,16 @@ def test_a_route_keeps_its_grouping_times_and_children() -> None:
     assert route["routes"] == [{"receiver": "assist/routes/oncall", "matchers": ['model=~"a|b"'], "continue": True}]
 
 
+def test_the_platforms_own_loop_is_asked_where_it_runs() -> None:
+    ours = {"name": "diagnosis", "webhookConfigs": [{"url": "http://diagnosis.diagnosis.svc.cluster.local:8080/alerts"}]}
+    whole, refused = objects.alerting(
+        [alertmanager_config("monitoring", receivers=[ours])], "monitoring", "http://inbox", "http://loop/alerts"
+    )
+    assert not refused
+    hook = {"url": "http://loop/alerts", "send_resolved": False}
+    assert {"name": "monitoring/routes/diagnosis", "webhook_configs": [hook]} in whole["receivers"]
+
+
 def test_every_receiver_leads_into_the_inbox() -> None:
     whole, _ = objects.alerting(
         [alertmanager_config("assist", receivers=[{"name": "oncall", "snsConfigs": [{}]}])], "monitoring", "http://inbox"
@@ -197,6 +207,7 @@ class World:
             kubeconfig=KUBECONFIG,
             interval="1s",
             inbox="http://inbox",
+            diagnosis="http://loop/alerts",
             list_=lambda _, plural: self.listed[plural],
             check=lambda path: next((why for name, why in self.wrong.items() if name in path.name), None),
             reload=self._reload,
