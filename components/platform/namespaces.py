@@ -165,8 +165,8 @@ def _namespace(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> It
 def _allowed(namespace: PlatformNamespace, intra: Sequence[IPv4Network]) -> Iterator[dict[str, Any]]:
     yield {"from": [{"podSelector": {}}]}
     if namespace.name != prometheus.NAMESPACE:
-        are = {"matchExpressions": [{"key": "app.kubernetes.io/name", "operator": "In", "values": list(namespace.monitors)}]}
-        yield {"from": [{**_of(prometheus.NAMESPACE), **({"podSelector": are} if namespace.monitors else {})}]}
+        those = [{"podSelector": {"matchLabels": {"app.kubernetes.io/name": name}}} for name in namespace.monitors] or [{}]
+        yield {"from": [{**_of(prometheus.NAMESPACE), **each} for each in those]}
     if namespace.webhooks:
         blocks = [{"ipBlock": {"cidr": str(cidr)}} for cidr in sorted(intra)]
         yield {"from": blocks, "ports": _ports(namespace.webhooks)}

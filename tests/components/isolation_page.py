@@ -166,7 +166,19 @@ def holes(found: Matrix) -> Iterator[tuple[tuple[str, ...], str, str]]:
 _MESH = "a packet that arrives is still answered by mutual TLS alone"
 REASONS = (
     Reason(
-        sources="monitoring",
+        sources="monitoring/*",
+        targets="diagnosis",
+        ports=ALL,
+        why="Alertmanager asks why a page fires; Prometheus scrapes.",
+    ),
+    Reason(
+        sources="diagnosis",
+        targets="monitoring/alertmanager",
+        ports="9090, 9093",
+        why="The loop gives Alertmanager what explains alerts. Whoever reaches it may silence them too; 9090 as for Prometheus.",
+    ),
+    Reason(
+        sources="monitoring*",
         targets="*",
         ports=ALL,
         why="Prometheus scrapes pods on whatever port their metrics are; the collector writes to AWS.",
@@ -247,7 +259,7 @@ REASONS = (
     ),
     Reason(
         sources="*",
-        targets="monitoring",
+        targets="monitoring*",
         ports="9090",
         why=(
             "KEDA asks Prometheus, and releases do through the API server. Whoever reaches it reads metrics of all tenants;"
@@ -326,7 +338,7 @@ def _class(zone: str, tenants: Sequence[str]) -> str:
 def title(sources: tuple[str, ...]) -> str:
     if len(sources) > MOST_NAMED:
         return OTHERS
-    return " and ".join(sources if len({_space(source) for source in sources}) > 1 else sources[:1])
+    return " and ".join(sources if len({_space(source) for source in sources}) > 1 or "/" in sources[0] else sources[:1])
 
 
 def page(found: Matrix, tenants: Sequence[str]) -> str:

@@ -75,9 +75,8 @@ def test_only_alertmanager_and_prometheus_reach_it() -> None:
     policy: Any = next(each.body for each in namespaces.manifests([]) if each.role == f"{DIAGNOSIS_NAMESPACE}-closed")
     own, watchers = policy["spec"]["ingress"]
     assert own == {"from": [{"podSelector": {}}]}
-    (peer,) = watchers["from"]
-    assert peer["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "monitoring"}
-    assert peer["podSelector"]["matchExpressions"][0]["values"] == ["alertmanager", "prometheus"]
+    assert {peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"] for peer in watchers["from"]} == {"monitoring"}
+    assert [peer["podSelector"]["matchLabels"]["app.kubernetes.io/name"] for peer in watchers["from"]] == ["alertmanager", "prometheus"]
 
 
 def test_it_alone_gives_alertmanager_alerts_from_outside_of_monitoring() -> None:
