@@ -67,10 +67,10 @@ def platform_routes(*, diagnosed: bool = False) -> dict[str, Any]:
     asks = _route(DIAGNOSIS, {"severity": "page"}, group_by=_SERVICE, repeat=DIAGNOSIS_REPEAT, goes_on=True, groupWait=DIAGNOSIS_WAIT)
     routes = [
         *([asks] if diagnosed else []),
-        _route(PLATFORM_PAGE, {"severity": CAUSE_SEVERITY}, group_by=CAUSE_GROUP, repeat=PAGE_REPEAT, groupWait=CAUSE_WAIT),
         _route(HEARTBEAT, {"severity": "heartbeat"}, group_by=["alertname"], repeat=HEARTBEAT_REPEAT, interval=TICKET_INTERVAL),
         _route(PLATFORM_PAGE, {"severity": "page"}, group_by=_SERVICE, repeat=PAGE_REPEAT, more=of_service),
         _route(PLATFORM_PAGE, {"severity": "page"}, group_by=["layer", "alertname"], repeat=PAGE_REPEAT),
+        _route(PLATFORM_PAGE, {"severity": CAUSE_SEVERITY}, group_by=CAUSE_GROUP, repeat=PAGE_REPEAT, groupWait=CAUSE_WAIT),
     ]
     return _config(
         "platform",

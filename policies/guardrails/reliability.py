@@ -285,10 +285,10 @@ RULES = (
         settings={
             name: {"type": "integer", "minimum": 0, "default": default}
             for name, default in {
-                "fewestMebibytes": 18_000,
-                "fewestMillicores": 7_300,
-                "mostMebibytes": 24_500,
-                "mostMillicores": 9_200,
+                "fewestMebibytes": 18_400,
+                "fewestMillicores": 7_400,
+                "mostMebibytes": 24_700,
+                "mostMillicores": 9_300,
                 "nodeMebibytes": 510,
                 "nodeMillicores": 400,
                 "nodes": 3,

@@ -319,8 +319,8 @@ def test_a_pod_reaches_artifacts_of_its_own_namespace_only(stack: str) -> None:
     assert spared.startswith("arn:aws:s3:::headway-") and spared.endswith("/${aws:PrincipalTag/kubernetes-namespace}/*")
     assert apart["Condition"] == {
         "Null": {"aws:PrincipalTag/kubernetes-namespace": "false"},
-        "StringNotEquals": {"aws:PrincipalTag/kubernetes-namespace": ["artifact-cache", "evaluation"]},
-    }, "who is no pod would be locked out, and so would the nodes' stores of artifacts and the loop that reads holdout sets"
+        "StringNotEquals": {"aws:PrincipalTag/kubernetes-namespace": ["artifact-cache", "diagnosis", "evaluation"]},
+    }, "who is no pod would be locked out, and so would the nodes' stores of artifacts and the loops that read holdout sets and the ledger"
 
 
 @pytest.mark.parametrize("stack", CLUSTERS)
