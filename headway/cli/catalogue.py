@@ -116,6 +116,7 @@ EXAMPLES = {
     "nodes check": ("headway nodes check --wait 60",),
     "loops push": (f"headway loops push -e prod --base docker.io/library/python:3.13-slim@sha256:{'0' * 64}",),
     "loops activate": ("headway loops activate --serve 127.0.0.1:8080 --show 127.0.0.1:8081",),
+    "loops diagnose": ("headway loops diagnose -e sandbox --serve 127.0.0.1:8080",),
     ARTIFACT_CACHE_COMMAND: (f"headway {ARTIFACT_CACHE_COMMAND} --pool l4 --folder /var/cache/headway --room 500000000000",),
     ENDPOINT_PICKER_COMMAND: (f"headway {ENDPOINT_PICKER_COMMAND} --serve 127.0.0.1:9002 --metrics 127.0.0.1:9090",),
 }

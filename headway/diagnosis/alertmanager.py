@@ -36,8 +36,9 @@ class Alertmanagers:
 
     def give(self, alerts: Sequence[Mapping[str, Any]]) -> None:
         """Raises AlertmanagerError where none took them, in about half a minute."""
+        failure = "none is known"
         for pause in (*PAUSES, None):
-            taken, failure = 0, "none is known"
+            taken = 0
             for address in self._addresses():
                 try:
                     self._asked(f"{address}/api/v2/alerts", json.dumps(alerts).encode())
