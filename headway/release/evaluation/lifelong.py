@@ -52,9 +52,10 @@ def stake(observation: int) -> float:
     return math.log(_YOUNG) / (place * math.log(place) ** 2)
 
 
-def observed(evidence: LifelongEvidence, factors: Floats) -> LifelongEvidence:
-    """After one more observation. `factors`: of each bet, zero or more, with a mean of 1 at most while nothing is wrong."""
-    put = stake(evidence.observations + 1)
+def observed(evidence: LifelongEvidence, factors: Floats, put: float | None = None) -> LifelongEvidence:
+    """After one more observation. `factors`: of each bet, zero or more, with a mean of 1 at most while nothing is wrong. `put`: the stake, where
+    it is another one than that of a whole life: who stakes without end has bounded alarms by time, and counts wealth alone."""
+    put = stake(evidence.observations + 1) if put is None else put
     wealth = (evidence.wealth + put / evidence.wealth.shape[-1]) * factors
     return LifelongEvidence(wealth=wealth, cash=evidence.cash - put, observations=evidence.observations + 1)
 
