@@ -21,13 +21,15 @@ def start(layout: Layout, progress: Progress, *, supervisor: Supervisor | None =
     """Have it run. Needs the control plane. UserError when it does not start."""
     keeper = supervisor or Supervisor(layout)
     port = keeper.port(NAME)
-    words = ("nodes", "watch", "--interval", str(INTERVAL_SECONDS), "--serve", f"127.0.0.1:{port}", "--kubeconfig", str(layout.kubeconfig))
+    metrics = f"http://127.0.0.1:{keeper.port('prometheus')}"
+    own = ("--interval", str(INTERVAL_SECONDS), "--serve", f"127.0.0.1:{port}", "--prometheus", metrics)
+    words = ("nodes", "watch", *own, "--kubeconfig", str(layout.kubeconfig))
     process = Process(
         name=NAME,
         argv=(sys.executable, "-m", "headway.cli.main", *words),
         environment={"PYTHONPATH": str(layout.project), "PYTHONDONTWRITEBYTECODE": "1"},
         ports=(port,),
-        inputs=tuple(sorted((layout.project / "headway" / "node_health").glob("*.py"))),
+        inputs=tuple(sorted(each for room in ("node_health", "diagnosis") for each in (layout.project / "headway" / room).glob("*.py"))),
         ready=lambda: LoopbackEndpoint(port=port).unready("/healthz"),
     )
     keeper.ensure(process, progress)

@@ -168,6 +168,14 @@ _GPU = (
         summary="Heat throttles GPU {{ $labels.gpu }} of {{ $labels.Hostname }} for {{ $value | humanizePercentage }} of the time",
     ),
     Alert(
+        name="GpuSlowAndSilent",
+        layer=FailureLayer.GPU,
+        severity=AlertSeverity.TICKET,
+        expression="max by (node, replica) (headway_node_health_slower) > 0",
+        hold="0s",
+        summary='Replica {{ $labels.replica }} on {{ $labels.node }} takes {{ $value | printf "%.2f" }} times as long as its siblings, and no counter says why',
+    ),
+    Alert(
         name="GpuMemoryFull",
         layer=FailureLayer.GPU,
         severity=AlertSeverity.TICKET,

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from components import rbac
+from components.addons import prometheus
 from components.addons.service_account import Annotations
 from components.labels import labels
 from components.manifests import Manifest, object_
@@ -101,7 +102,7 @@ def loop(image: str, region: str) -> tuple[Manifest, ...]:
 def _container(image: str, region: str) -> dict[str, Any]:
     return {
         "image": image,
-        "args": ["nodes", "watch", "--replace", "--serve", f"0.0.0.0:{PORT}"],
+        "args": ["nodes", "watch", "--replace", "--prometheus", prometheus.SERVICE, "--serve", f"0.0.0.0:{PORT}"],
         "env": [{"name": "AWS_DEFAULT_REGION", "value": region}],
         "ports": [{"name": PORT_NAME, "containerPort": PORT, "protocol": "TCP"}],
         "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"cpu": "500m", "memory": "256Mi"}},

@@ -136,10 +136,17 @@ def watch(
     serve: Annotated[
         str, typer.Option("--serve", metavar="ADDRESS:PORT", help="Answer /healthz and /metrics there.", show_default=False)
     ] = "",
+    prometheus: Annotated[
+        str,
+        typer.Option(
+            "--prometheus", metavar="URL", help="Compare replicas by its series, and quarantine nodes that are slow.", show_default=False
+        ),
+    ] = "",
     kubeconfig: KubeconfigOption = None,
 ) -> None:
     """Quarantine nodes that report a fatal GPU fault, drain them within disruption budgets, and re-admit them after
     a passing diagnostic."""
+    from headway.diagnosis.sibling_watch import SiblingWatch, asking
     from headway.listening import showing
     from headway.node_health import watch as loop
     from headway.node_health.decision import NodeHealthPolicy
@@ -147,6 +154,7 @@ def watch(
     from headway.node_health.serving import SILENT_ROUNDS, Pulse
 
     cluster = _cluster(kubeconfig, replaces=replaces)
+    slowness = SiblingWatch(ask=asking(prometheus)) if prometheus else loop.nobody_slow
     turn = Turn(cluster, _loop(), time.monotonic)
     if once:
         if not turn.taken():
@@ -156,7 +164,7 @@ def watch(
                 "Leave it to that loop, or stop it first; `kubectl -n node-health get lease node-health` names it.",
                 Exit.BUSY,
             )
-        done = loop.once(cluster, NodeHealthPolicy(), time.time(), turn.lasts)
+        done = loop.once(cluster, NodeHealthPolicy(), time.time(), turn.lasts, slowness)
         turn.give_up()
         for one in done:
             _say(one)
@@ -164,7 +172,7 @@ def watch(
     stop = told_to_end()
     pulse = Pulse(time.monotonic, SILENT_ROUNDS * max(interval, loop.INTERVAL_SECONDS))
     with showing(pulse, *listening_place(serve)) if serve else nullcontext():
-        loop.watch(cluster, NodeHealthPolicy(), time.time, stop, _say, turn, pulse, interval)
+        loop.watch(cluster, NodeHealthPolicy(), time.time, stop, _say, turn, pulse, interval, slowness)
 
 
 def _loop() -> str:

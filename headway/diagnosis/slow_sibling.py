@@ -12,15 +12,15 @@ Q((a - m) / s sqrt((1 - r) / (1 + r))): 0.235 for a = 1.25 s, and a is never les
 s sqrt(2 (1 - r)) >= s (Box and Jenkins, "Time Series Analysis", 3.2.3). Then each bet's factor, 1 + b (1 / ABOVE - 1) on a window above and
 1 - b on another, has a mean of 1 at most given the past, so wealth less what was staked is a supermartingale: with a stake of one over the
 windows of a year in each, P(wealth ever reaches L within T years) <= T / L (Ville). L is `LEAST_PROOF` times the node's replicas, so all of a
-node's replicas, looks and bets together are falsely accused with a probability of 1 % a year. Factors are bounded: however slow it is, nobody
-is accused within `LEAST_WINDOWS`.
+node's replicas, looks and bets together are falsely accused with a probability of 1 % a year. What shows never exceeds wealth and grows by a bounded
+factor: nobody, however slow, is accused within `LEAST_WINDOWS`, six and a half minutes, for what is over by then is no GPU's fault.
 
 It cannot see a replica without siblings, nor all of them slow together; and of two nobody knows which one is odd. Time that grows faster than
 in proportion with a request (attention over long inputs) and is dealt out unevenly for long looks like a slow GPU.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +41,8 @@ WARM_UP_WINDOWS = 20
 LEAST_SIBLINGS = 3
 """Of fewer replicas nobody can say which is the odd one."""
 LEAST_PROOF = 1 / FALSE_ALARM
+_MOST = 1e4 * LEAST_PROOF
+"""More is not remembered, so that a GPU that is as fast as others again is cleared in minutes."""
 _BETS = np.asarray([0.4, 0.65, 0.85])
 _SPREAD = 1.25
 _NOISE_AT_FIRST = 0.06**2
@@ -51,15 +53,20 @@ _LARGEST_STEP = 0.2
 _SMOOTHED = 0.1
 YEAR = 365 * 86400
 _STAKE = WINDOW_SECONDS / YEAR
-LEAST_WINDOWS = math.ceil(math.log(LEAST_PROOF / _STAKE) / math.log(1 + float(_BETS.max()) * (1 / ABOVE - 1)))
+LEAST_WINDOWS = 26
+_SHOWS = math.exp(math.log(LEAST_PROOF / _STAKE) / LEAST_WINDOWS)
+"""What a window may multiply visible evidence by; what is beyond shows later, unless windows speak against it, as in the release gate."""
+_KEPT_BACK = 4.0
+"""Of what shows, the most that is beyond: what is over is not accused afterwards."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SiblingEvidence:
-    """Of many replicas at once. `last`: excess of the newest window; `noise`: variance of neighbours' differences; `size`: smoothed logarithms
-    of what each was given to do, measures on the last axis; `seen`: windows."""
+    """Of many replicas at once. `shown`: of the wealth; `last`: excess of the newest window; `noise`: variance of differences; `size`: logarithms
+    of what each was given to do, smoothed, measures on the last axis; `seen`: windows."""
 
     wealth: LifelongEvidence
+    shown: Floats
     last: Floats
     noise: Floats
     size: Floats
@@ -67,8 +74,8 @@ class SiblingEvidence:
 
     @property
     def value(self) -> Floats:
-        """The e-value; to be compared with `LEAST_PROOF` times the replicas on the node."""
-        return self.wealth.wealth.sum(axis=-1)
+        """What shows; to be compared with `LEAST_PROOF` times the replicas on the node."""
+        return self.shown
 
     @property
     def tolerance(self) -> Floats:
@@ -80,6 +87,7 @@ def sibling_evidence(shape: tuple[int, ...], measures: int) -> SiblingEvidence:
     """Nothing seen yet."""
     return SiblingEvidence(
         wealth=begun(len(_BETS), shape),
+        shown=np.zeros(shape),
         last=np.zeros(shape),
         noise=np.full(shape, _NOISE_AT_FIRST),
         size=np.full((*shape, measures), np.nan),
@@ -101,8 +109,14 @@ def watched(before: SiblingEvidence, times: Floats, sizes: Floats) -> SiblingEvi
     factors = np.where(judged[..., None], 1 + _BETS * (above[..., None] / ABOVE - 1), 1.0)
     step = np.minimum(np.abs(found - before.last), _LARGEST_STEP)
     learned = before.noise + _LEARNED * (step**2 - before.noise)
+    wealth = observed(before.wealth, factors, _STAKE)
+    total = wealth.wealth.sum(axis=-1)
+    shown = np.where(judged, np.minimum(np.minimum(total, (before.shown + _STAKE) * _SHOWS), _MOST), before.shown)
+    kept = np.minimum(1.0, _KEPT_BACK * shown / np.maximum(total, np.finfo(float).tiny))
+    wealth = replace(wealth, wealth=np.where(judged[..., None], wealth.wealth * kept[..., None], wealth.wealth))
     return SiblingEvidence(
-        wealth=observed(before.wealth, factors, _STAKE),
+        wealth=wealth,
+        shown=shown,
         last=np.where(known, found, before.last),
         noise=np.where(known & (before.seen > 0), learned, before.noise),
         size=size,

@@ -12,9 +12,10 @@ from datetime import datetime
 from typing import Any
 
 from headway.diagnosis.facts import State, StateKind
+from headway.node_health.facts import Quarantine
 from headway.problem import on_one_line
 from headway.service_status.pending import PendingKind, condition, out_of_memory, pending, quarantined, quota_of, refused
-from headway.wire import POOL
+from headway.wire import POOL, QUARANTINE
 
 Body = Mapping[str, Any]
 
@@ -94,6 +95,9 @@ def _nodes(deployments: Iterable[Body], pods: Iterable[Body], nodes: Iterable[Bo
 
 
 def _why_apart(node: Body) -> str:
+    written = (node["metadata"].get("annotations") or {}).get(QUARANTINE)
+    if written and (found := Quarantine.read(written)):
+        return f"in quarantine: {on_one_line(found.reason)}"
     said = [c for c in node.get("status", {}).get("conditions", ()) if c.get("type") == "AcceleratorReady" and c.get("status") == "False"]
     return f"in quarantine; the node says {said[0].get('reason')}" if said else "in quarantine"
 

@@ -15,7 +15,7 @@ from itertools import groupby
 from typing import Any
 
 from headway.contract import xids
-from headway.node_health.facts import Diagnostic, GpuNode, NodePod, Quarantine, QuarantineState
+from headway.node_health.facts import Diagnostic, GpuNode, NodePod, Quarantine, QuarantineState, SlowReplica
 from headway.node_health.readiness import PoolPromise
 from headway.wire import ACCELERATOR_READY, MIG_STARTUP_SECONDS, MIG_TAINT, QUARANTINE
 
@@ -24,6 +24,12 @@ LOOP = "headway"
 
 LATE = "MigLayoutLate"
 """The fault of a node that is not cut in time. Unlike the others it needs no test: what it lacked is there or is not."""
+
+SLOW = "SlowerThanSiblings"
+"""How the reason begins where no counter says anything: the GPU is slow. DCGM's diagnostic measures no speed, so it clears nobody of it."""
+
+_OTHERS_AT_LEAST = 2
+"""Of two replicas nobody knows which one is odd."""
 
 _XID = re.compile(r"NvidiaXID([0-9]+)Error")
 
@@ -131,7 +137,7 @@ def fault(node: GpuNode, policy: NodeHealthPolicy) -> str:
 def clearable(reason: str) -> bool:
     """Whether a diagnostic may clear a node of this fault."""
     found = _XID.fullmatch(reason)
-    return found is None or int(found[1]) not in xids.BEYOND_TESTING
+    return not reason.startswith(SLOW) if found is None else int(found[1]) not in xids.BEYOND_TESTING
 
 
 def is_cut(node: GpuNode, promise: PoolPromise | None) -> bool:
@@ -140,14 +146,22 @@ def is_cut(node: GpuNode, promise: PoolPromise | None) -> bool:
     return promise is not None and promise.sliced and node.ready and node.mig_state == "success" and promise.offered_by(node)
 
 
-def decide(nodes: Sequence[GpuNode], now: float, policy: NodeHealthPolicy, promises: Sequence[PoolPromise] = ()) -> tuple[Action, ...]:
-    """What to do now, in the order in which to do it. `now` in Unix seconds; `promises` are the pools'."""
-    promised = {promise.pool: promise for promise in promises}
+def decide(
+    nodes: Sequence[GpuNode],
+    now: float,
+    policy: NodeHealthPolicy,
+    promises: Sequence[PoolPromise] = (),
+    slow: Mapping[str, SlowReplica] | None = None,
+) -> tuple[Action, ...]:
+    """What to do now, in the order in which to do it. `now` in Unix seconds; `promises` are the pools'; `slow` proposes nodes for quarantine,
+    by name, once a pool's faults have had their room."""
+    promised, proposed = {promise.pool: promise for promise in promises}, slow or {}
     actions: list[Action] = []
     for name, members in groupby(sorted(nodes, key=lambda n: (n.pool, n.name)), key=lambda n: n.pool):
         pool = list(members)
         away = sum(1 for node in pool if node.quarantine is not None or node.unreadable)
         room = max(1, len(pool) * policy.away_at_most_percent // 100) - away
+        slower: list[GpuNode] = []
         for node in pool:
             if node.unreadable:
                 text = f"Nobody understands what the API server says of it ({node.unreadable}), so it is left as it is"
@@ -167,6 +181,12 @@ def decide(nodes: Sequence[GpuNode], now: float, policy: NodeHealthPolicy, promi
                 actions.append(Tell(node=node, topic="unexplained-taint", text=text))
             elif node.uncut:
                 actions += _admit(node, promised.get(name))
+            elif node.name in proposed:
+                slower.append(node)
+        for node in sorted(slower, key=lambda each: (-proposed[each.name].slower, each.name)):
+            action = _slower(node, proposed[node.name], now, policy, room)
+            room -= isinstance(action, Isolate)
+            actions.append(action)
     return tuple(actions)
 
 
@@ -184,6 +204,14 @@ def _admit(node: GpuNode, promise: PoolPromise | None) -> list[Action]:
 
 def _isolate(node: GpuNode, reason: str, now: float) -> Isolate:
     return Isolate(node=node, quarantine=Quarantine(state=QuarantineState.DRAINING, reason=reason, by=LOOP, since=now, changed=now))
+
+
+def _slower(node: GpuNode, found: SlowReplica, now: float, policy: NodeHealthPolicy, room: int) -> Action:
+    if found.siblings < _OTHERS_AT_LEAST:
+        text = f"{found.words}; of two nobody knows which one is odd, so the node stays as it is"
+        return Tell(node=node, topic="slower-of-two", text=text)
+    reason = f"{SLOW}: {found.words}"
+    return _isolate(node, reason, now) if room > 0 else _braked(node, reason, policy)
 
 
 def _braked(node: GpuNode, reason: str, policy: NodeHealthPolicy) -> Tell:

@@ -122,6 +122,25 @@ class NodePod:
 
 
 @dataclass(frozen=True, kw_only=True)
+class SlowReplica:
+    """A replica that takes longer than its siblings on GPUs of the same kind, though it is given no more to do. `slower`: times as long;
+    `siblings`: the others; `evidence`: that it is not chance, of `needed`."""
+
+    pod: str
+    slower: float
+    siblings: int
+    evidence: float
+    needed: float
+
+    @property
+    def words(self) -> str:
+        return (
+            f"{self.pod} takes {self.slower:.2f} times as long as its {self.siblings} siblings "
+            f"(evidence {self.evidence:.3g}, {self.needed:.3g} needed)"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class GpuNode:
     """One GPU node. `offered` and `installed` count each GPU resource as allocatable and as capacity."""
 

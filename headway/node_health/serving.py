@@ -5,13 +5,14 @@ in Prometheus' text format. A loop that waits for its turn is well, though it do
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headway.node_health.cluster import Done
+from headway.node_health.facts import SlowReplica
 
 SILENT_ROUNDS = 8
 """Rounds without an answer of the API server after which the loop calls itself stuck: two minutes."""
@@ -23,6 +24,8 @@ class Pulse:
 
     clock: Callable[[], float]
     patience_seconds: float
+    slow: Mapping[str, SlowReplica] = field(default_factory=dict[str, SlowReplica], init=False)
+    """By node, as last found while this loop acts."""
     _last: float = field(default=0.0, init=False)
     _leads: bool = field(default=False, init=False)
     _done: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]], init=False)
@@ -34,6 +37,8 @@ class Pulse:
     def looked(self, *, leads: bool) -> None:
         """A round ended: the API server answered."""
         self._last, self._leads = self.clock(), leads
+        if not leads:
+            self.slow = {}
 
     def acted(self, done: Done) -> None:
         self._done[type(done.action).__name__.lower(), "refused" if done.refused else "done"] += 1
@@ -60,6 +65,14 @@ class Pulse:
         for labels, count in sorted(self._done.items()):
             actions.add_metric(labels, count)
         yield actions
+        slow = GaugeMetricFamily(
+            "headway_node_health_slower",
+            "Times as long as its siblings that a replica takes, where that is proven.",
+            labels=("node", "replica"),
+        )
+        for node, found in sorted(self.slow.items()):
+            slow.add_metric((node, found.pod), found.slower)
+        yield slow
 
     def text(self) -> str:
         """In Prometheus' text format, sorted."""

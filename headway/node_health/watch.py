@@ -1,19 +1,22 @@
 """The loop: look, decide, act, wait; and the read-back after an update. Thin on purpose: rounds share nothing but
 whether to go on."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from threading import Event
 
 from headway.node_health.cluster import Done, NodeCluster
 from headway.node_health.decision import NodeHealthPolicy, decide
+from headway.node_health.facts import GpuNode, SlowReplica
 from headway.node_health.leader_election import Turn
 from headway.node_health.readiness import GpuOperatorState, lacks
 from headway.node_health.serving import Pulse
 from headway.problem import Problem, UserError
 
 INTERVAL_SECONDS = 15
+Slowness = Callable[[Sequence[GpuNode], float], Mapping[str, SlowReplica]]
+"""Says at a moment (Unix seconds) which nodes have a replica that is slower than its siblings."""
 BETWEEN_LOOKS_SECONDS = 2
 
 
@@ -41,10 +44,21 @@ def read_back(cluster: NodeCluster, wait_seconds: float, monotonic: Callable[[],
         sleep(min(BETWEEN_LOOKS_SECONDS, max(0.0, deadline - monotonic())))
 
 
-def once(cluster: NodeCluster, policy: NodeHealthPolicy, now: float, allowed: Callable[[], bool] = lambda: True) -> tuple[Done, ...]:
+def nobody_slow(nodes: Sequence[GpuNode], now: float) -> Mapping[str, SlowReplica]:
+    """Where nobody compares replicas."""
+    return {}
+
+
+def once(
+    cluster: NodeCluster,
+    policy: NodeHealthPolicy,
+    now: float,
+    allowed: Callable[[], bool] = lambda: True,
+    slowness: Slowness = nobody_slow,
+) -> tuple[Done, ...]:
     """One round, as long as it is `allowed`. `now` in Unix seconds. Raises UserError when the cluster does not answer."""
-    settings = cluster.settings()
-    return cluster.perform(decide(cluster.nodes(), now, policy, settings.expected), settings, allowed)
+    settings, nodes = cluster.settings(), cluster.nodes()
+    return cluster.perform(decide(nodes, now, policy, settings.expected, slowness(nodes, now)), settings, allowed)
 
 
 def watch(
@@ -56,13 +70,19 @@ def watch(
     turn: Turn,
     pulse: Pulse,
     interval_seconds: float = INTERVAL_SECONDS,
+    slowness: Slowness = nobody_slow,
 ) -> None:
     """Rounds until `stop` is set, while it is this loop's turn. A cluster that does not answer is said and asked
     again: it is when nodes fail that it may not."""
+
+    def noted(nodes: Sequence[GpuNode], now: float) -> Mapping[str, SlowReplica]:
+        pulse.slow = slowness(nodes, now)
+        return pulse.slow
+
     while not stop.is_set():
         try:
             leads = turn.taken()
-            for done in once(cluster, policy, clock(), turn.lasts) if leads else ():
+            for done in once(cluster, policy, clock(), turn.lasts, noted) if leads else ():
                 pulse.acted(done)
                 say(done)
             pulse.looked(leads=leads)

@@ -8,6 +8,7 @@ import pytest
 from headway.diagnosis.changes import by_hand
 from headway.diagnosis.facts import ChangeKind, StateKind
 from headway.diagnosis.states import states
+from headway.node_health.facts import Quarantine, QuarantineState
 from headway.wire import POOL, QUARANTINE
 from tests.unit.service_status.test_pending import container, node, pod
 
@@ -92,6 +93,15 @@ def test_a_node_of_another_pool_is_not_the_services() -> None:
 def _written(manager: str, *fields: str, subresource: str = "") -> dict[str, Any]:
     entry = {"manager": manager, "time": _at(50), "fieldsV1": {"f:spec": {f"f:{each}": {} for each in fields}}}
     return {"metadata": {"name": "x", "managedFields": [entry | ({"subresource": subresource} if subresource else {})]}}
+
+
+def test_a_node_set_apart_as_slow_says_so_with_its_numbers() -> None:
+    reason = "SlowerThanSiblings: vision/defects-1 takes 1.31 times as long as its 3 siblings"
+    quarantine = Quarantine(state=QuarantineState.DRAINING, reason=reason, by="headway", since=0.0, changed=0.0)
+    apart: dict[str, Any] = node("a", taints=(QUARANTINE,))
+    apart["metadata"]["annotations"] = {QUARANTINE: quarantine.text()}
+    found = states([_deployment()], [], [apart], [], [], at=AT)
+    assert [each.words for each in found] == [f"in quarantine: {reason}"]
 
 
 def test_what_a_person_wrote_is_a_change_with_its_author_and_time() -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headway.listening import showing
 from headway.node_health.cluster import Done
 from headway.node_health.decision import Readmit
-from headway.node_health.facts import GpuNode
+from headway.node_health.facts import GpuNode, SlowReplica
 from headway.node_health.leader_election import LeaderRecord, Turn
 from headway.node_health.serving import Pulse
 from headway.problem import UserError
@@ -114,6 +114,7 @@ def test_what_the_loop_did_and_what_was_refused_is_counted() -> None:
     for refused in ("", "", "no"):
         pulse.acted(Done(action=Readmit(node=node), refused=refused))
     pulse.failed()
+    pulse.slow = {"n": SlowReplica(pod="vision/defects-1", slower=1.31, siblings=3, evidence=4e5, needed=100)}
     pulse.looked(leads=True)
     now = 17.2504
     assert samples(pulse.text()) == {
@@ -122,7 +123,10 @@ def test_what_the_loop_did_and_what_was_refused_is_counted() -> None:
         "headway_node_health_failed_rounds_total": 1,
         "headway_node_health_actions_total action=readmit outcome=done": 2,
         "headway_node_health_actions_total action=readmit outcome=refused": 1,
+        "headway_node_health_slower node=n replica=vision/defects-1": 1.31,
     }
+    pulse.looked(leads=False)
+    assert "headway_node_health_slower{" not in pulse.text()
 
 
 def test_a_stuck_loop_fails_the_probe_that_has_it_started_anew() -> None:

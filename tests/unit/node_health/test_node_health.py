@@ -19,6 +19,7 @@ from headway.cli.nodes import lines
 from headway.node_health.cluster import NodeCluster, NodeHealthSettings
 from headway.node_health.decision import (
     LOOP,
+    SLOW,
     Action,
     Admit,
     Clear,
@@ -43,6 +44,7 @@ from headway.node_health.facts import (
     NodePod,
     Quarantine,
     QuarantineState,
+    SlowReplica,
     in_short,
     nodes,
 )
@@ -114,6 +116,12 @@ TABLE: tuple[tuple[str, GpuNode, list[str]], ...] = (
         isolated(QuarantineState.WAITING, reason="NvidiaXID79Error", changed=LATE),
         ["Replace", "to replacing"],
     ),
+    ("waiting, slow and silent", isolated(QuarantineState.WAITING, reason=f"{SLOW}: by 1.3"), []),
+    (
+        "waiting long, slow and silent",
+        isolated(QuarantineState.WAITING, reason=f"{SLOW}: by 1.3", changed=LATE),
+        ["Replace", "to replacing"],
+    ),
     ("waiting, cut by MIG", isolated(QuarantineState.WAITING, sliced=True), []),
     ("waiting long, cut by MIG", isolated(QuarantineState.WAITING, sliced=True, changed=LATE), ["Replace", "to replacing"]),
     ("testing, not started", isolated(QuarantineState.TESTING, attempts=1), ["Diagnose"]),
@@ -163,6 +171,36 @@ def test_a_fault_of_many_takes_no_more_than_its_share_of_a_pool_away() -> None:
     actions = decide(fleet, NOW, POLICY)
     assert [a.node.name for a in actions if isinstance(a, Isolate)] == ["n0", "n1", "n2"], "30 % of ten"
     assert [a.topic for a in actions if isinstance(a, Tell)] == ["brake"] * 7, "the others are told of, not taken"
+
+
+SLOWER = SlowReplica(pod="vision/defects-1", slower=1.31, siblings=3, evidence=4e5, needed=100)
+
+
+def test_a_node_that_is_slow_and_says_nothing_is_set_apart_with_the_numbers() -> None:
+    (action,) = decide([node(pods=(SERVER,))], NOW, POLICY, slow={"n1": SLOWER})
+    assert isinstance(action, Isolate)
+    said = "SlowerThanSiblings: vision/defects-1 takes 1.31 times as long as its 3 siblings (evidence 4e+05, 100 needed)"
+    assert action.quarantine.reason == said
+
+
+def test_slow_nodes_take_only_the_room_that_faults_leave() -> None:
+    pool = [node(name="a"), node(name="b", conditions=(XID,)), node(name="c")]
+    found = decide(pool, NOW, POLICY, slow={"a": SLOWER, "c": SLOWER})
+    assert [(kind, action.node.name) for kind, action in zip(kinds(found), found, strict=True)] == [
+        ("to draining", "b"),
+        ("Tell", "a"),
+        ("Tell", "c"),
+    ]
+
+
+def test_of_several_slow_nodes_the_slowest_goes_first() -> None:
+    found = decide([node(name="a"), node(name="c")], NOW, POLICY, slow={"a": SLOWER, "c": replace(SLOWER, slower=2.0)})
+    assert [action.node.name for action in found if isinstance(action, Isolate)] == ["c"]
+
+
+def test_of_two_replicas_neither_is_set_apart_and_people_are_told() -> None:
+    (action,) = decide([node()], NOW, POLICY, slow={"n1": replace(SLOWER, siblings=1)})
+    assert isinstance(action, Tell) and action.topic == "slower-of-two"
 
 
 def test_each_pool_has_a_brake_of_its_own() -> None:

@@ -179,6 +179,14 @@ CASES = (
         summary="Heat throttles GPU 0 of l4-0 for 20% of the time",
     ),
     Case(
+        alert="GpuSlowAndSilent",
+        sick=('headway_node_health_slower{node="l4-0",replica="vision/defects-1",pod="a"} 1.31x480',),
+        well=('headway_node_health_leads{pod="a"} 1x480',),
+        at="10m",
+        labels={"node": "l4-0", "replica": "vision/defects-1"},
+        summary="Replica vision/defects-1 on l4-0 takes 1.31 times as long as its siblings, and no counter says why",
+    ),
+    Case(
         alert="GpuMemoryFull",
         sick=(f"DCGM_FI_DEV_FB_USED{{{GPU}}} 99x480", f"DCGM_FI_DEV_FB_FREE{{{GPU}}} 1x480"),
         well=(f"DCGM_FI_DEV_FB_USED{{{GPU}}} 97x480", f"DCGM_FI_DEV_FB_FREE{{{GPU}}} 3x480"),
