@@ -139,6 +139,9 @@ bench-drift: .venv/.ready-dev .venv-drift/.ready  ## measure drift of inputs and
 	@$(BIN)/python -m benchmarks.drift
 	@PYTHONPATH=$(CURDIR) .venv-drift/bin/python -m benchmarks.drift_others
 
+bench-siblings: .venv/.ready-dev  ## measure how often a healthy GPU is called slow, and how soon a slow one is (half an hour)
+	@$(BIN)/python -m benchmarks.siblings
+
 bench-llm-memory: .venv/.ready-dev .venv-llm/.ready  ## hold the sums of language models' memory against what vLLM says of eighteen shapes
 	@$(BIN)/python -m benchmarks.llm_memory
 

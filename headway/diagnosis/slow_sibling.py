@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 WINDOW_SECONDS = 15
 """As often as Prometheus reads."""
-TOLERATED = 0.075
+TOLERATED = 0.06
 """Logarithm: healthy siblings differ by less."""
 KEPT = 0.5
 """Of what is above the tolerance, as much may be expected to be there in the next window."""
@@ -56,7 +56,7 @@ _STAKE = WINDOW_SECONDS / YEAR
 LEAST_WINDOWS = 26
 _SHOWS = math.exp(math.log(LEAST_PROOF / _STAKE) / LEAST_WINDOWS)
 """What a window may multiply visible evidence by; what is beyond shows later, unless windows speak against it, as in the release gate."""
-_KEPT_BACK = 4.0
+_KEPT_BACK = 8.0
 """Of what shows, the most that is beyond: what is over is not accused afterwards."""
 
 
