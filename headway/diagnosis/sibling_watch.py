@@ -185,7 +185,7 @@ class SiblingWatch:
         self._recent = {pod: self._recent.get(pod, deque(maxlen=_SHOWN_WINDOWS)) for pod in there}
 
     def _watch(self, place: tuple[str, ...], group: SiblingGroup, found: Mapping[str, ReplicaWindow]) -> None:
-        nothing = ReplicaWindow(math.nan, (math.nan,) * _MEASURES)
+        nothing = ReplicaWindow(math.nan, (math.nan, math.nan, math.nan))
         seen = [found.get(pod, nothing) for pod in group.pods]
         times, sizes = np.asarray([each.time for each in seen]), np.asarray([each.sizes for each in seen])
         after = watched(self._known[place][1], times, sizes)

@@ -21,6 +21,7 @@ from sandbox.progress import Silent
 from sandbox.traffic import labelled_parts, load_process, release_trials, servers
 from sandbox.traffic.kube import Gone, Kube, Object
 from sandbox.traffic.node.container_process import group
+from sandbox.traffic.node.gpu_counters import SCRIPT, GpuScript, checked
 
 if TYPE_CHECKING:
     import subprocess
@@ -137,6 +138,12 @@ class RehearsalBed:
             cluster.perform([action], NodeHealthSettings(diagnostic_image="", expected=()))
 
     # -- GPUs
+
+    def play(self, script: GpuScript) -> None:
+        """Have GPUs show what the script says; calm again where it says nothing."""
+        node_agent = servers.folder(self.layout) / "node"
+        node_agent.mkdir(parents=True, exist_ok=True)
+        whole_file.replace(node_agent / SCRIPT, json.dumps(checked(script)))
 
     def spare_gpus(self) -> int:
         """Of the model's pool: what nobody uses but pods that give way to everybody."""

@@ -97,6 +97,14 @@ FAULTS = {
             cause="release-held",
         ),
         Fault(
+            name="gpu-hot",
+            breaks="a GPU is too hot and slows down",
+            alert="GpuThrottled",
+            truth="The GPU of the model was held down by heat for 60 % of the time, and each batch took three times as long.",
+            shown_by=("headway sandbox dashboards gpu", _STATUS),
+            cause="gpu-hot",
+        ),
+        Fault(
             name="quarantine",
             breaks="a GPU reports a fault that cannot be passed over",
             alert="NodeInQuarantine",

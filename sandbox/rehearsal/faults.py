@@ -18,6 +18,7 @@ from headway.wire import ACCELERATOR_READY
 from sandbox.cluster import whole_file
 from sandbox.progress import Silent
 from sandbox.rehearsal.bed import LESSER_MODEL, LESSER_TENANT, MODEL, TENANT, Json, RehearsalBed
+from sandbox.traffic.node.gpu_counters import SINCE, XID
 from sandbox.traffic.node.status import timestamp
 
 ABSENT = f"sha256:{'0' * 64}"
@@ -26,6 +27,9 @@ _DEATHS = 3
 _DEATH_SECONDS = 12.0
 """Until a server that was killed runs again and can be killed anew."""
 MIB = 2**20
+_HOT_MS = 60.0
+_THERMAL_SLOWDOWN = 0x40
+"""`nvmlClocksEventReasonHwThermalSlowdown` of `nvml.h`."""
 
 
 @dataclass(frozen=True)
@@ -180,11 +184,34 @@ def _crash() -> FaultActs:
     return FaultActs(lambda bed: {}, put, lambda bed, kept: None)
 
 
+def _hot() -> FaultActs:
+    """The model's replica takes longer, and the counters of its GPU say why."""
+    slow = _behaves(median_ms=_HOT_MS)
+
+    def put(bed: RehearsalBed, kept: Json) -> None:
+        hot = {
+            "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": float(_THERMAL_SLOWDOWN),
+            "DCGM_FI_DEV_GPU_TEMP": 93.0,
+            "DCGM_FI_DEV_SM_CLOCK": 600.0,
+            "DCGM_FI_DEV_THERMAL_VIOLATION": 6e8,
+        }
+        bed.play({kept["node"]: {SINCE: time.time(), **hot}})
+        slow.put(bed, kept["behaviours"])
+
+    def undo(bed: RehearsalBed, kept: Json) -> None:
+        bed.play({})
+        slow.undo(bed, kept["behaviours"])
+
+    return FaultActs(lambda bed: {"node": bed.node(), "behaviours": slow.read(bed)}, put, undo)
+
+
 def _quarantine() -> FaultActs:
     def put(bed: RehearsalBed, kept: Json) -> None:
+        bed.play({kept["node"]: {XID: 79.0}})
         bed.condition(kept["node"], _condition("False", "NvidiaXID79Error"))
 
     def undo(bed: RehearsalBed, kept: Json) -> None:
+        bed.play({})
         bed.condition(kept["node"], _condition("True", "AcceleratorReady"))
         bed.release_node(kept["node"])
 
@@ -222,6 +249,7 @@ ACTS: Mapping[str, FaultActs] = {
     "image": _image(),
     "stuck": _stuck(),
     "quarantine": _quarantine(),
+    "gpu-hot": _hot(),
     "rate-limit": _users(rates={"encoder": 80.0}),
     "token": _users(token_seconds=-60.0),
     "prometheus": _prometheus(),

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from sandbox.cluster.nodes import RUN_BY_AGENT
@@ -89,6 +90,11 @@ class NodeAgent:
             metadata["name"]: metadata.get("labels") or {}
             for metadata in sorted((each["metadata"] for each in self._all(NAMESPACES)), key=lambda each: each["name"])
         }
+
+    @property
+    def state(self) -> Path:
+        """Where it keeps what it runs."""
+        return self._node.pods.parent
 
     @property
     def nodes(self) -> list[Object]:

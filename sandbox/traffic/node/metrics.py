@@ -2,11 +2,12 @@
 exporter and of a kubelet.
 
 There is no GPU, so device memory stands for what the model's processes hold (proportional share of resident memory), of
-a device as large as the pod's envelope says; a leak shows there as it would on a GPU. Xid errors are not simulated: the
-series says 0. A series that appears with its first event has no increase; every container is listed from its first
+a device as large as the pod's envelope says; a leak shows there as it would on a GPU. What else a GPU would say is played
+(`gpu_counters`). A series that appears with its first event has no increase; every container is listed from its first
 moment.
 """
 
+import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
@@ -18,6 +19,7 @@ from headway.listening import listening, pages
 from headway.wire import GPU_MEMORY, TENANT
 from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, phase_samples, unschedulable_samples
 from sandbox.traffic.node.container_metrics import usage_samples
+from sandbox.traffic.node.gpu_counters import GpuScript, device_labels, played, script_of
 from sandbox.traffic.node.pod import ServedPod
 from sandbox.traffic.node.status import ContainerTerminated, ContainerView
 
@@ -61,10 +63,22 @@ def state_samples(agent: "NodeAgent") -> Iterator[MetricSample]:
     )
 
 
-def device_samples(pods: Iterable[tuple[Mapping[str, Any], ServedPod]]) -> Iterator[MetricSample]:
-    """What DCGM's exporter says of the devices of these pods."""
+def device_samples(
+    pods: Iterable[tuple[Mapping[str, Any], ServedPod]], nodes: Iterable[Mapping[str, Any]], script: GpuScript, now: float
+) -> Iterator[MetricSample]:
+    """What DCGM's exporter says of the devices of these pods at `now` in Unix seconds."""
+    named = {node["metadata"]["name"]: node for node in nodes}
     for item, pod in pods:
-        yield from _device(item, {"namespace": pod.spec.namespace, "pod": pod.spec.name}, pod)
+        host = str(item["spec"]["nodeName"])
+        own = {
+            "namespace": pod.spec.namespace,
+            "pod": pod.spec.name,
+            "container": pod.spec.server.name,
+            **device_labels(named.get(host), pod.spec.uid, host),
+        }
+        yield from _memory(item, own, pod)
+        for name, labels, value in played(script, host, now):
+            yield name, {**own, **labels}, value
 
 
 def _container(place: Mapping[str, str], view: ContainerView) -> Iterator[MetricSample]:
@@ -79,19 +93,11 @@ def _last(view: ContainerView) -> str:
     return view.last.reason if isinstance(view.last, ContainerTerminated) else ""
 
 
-def _device(item: Mapping[str, Any], place: Mapping[str, str], pod: ServedPod) -> Iterator[MetricSample]:
+def _memory(item: Mapping[str, Any], own: Mapping[str, str], pod: ServedPod) -> Iterator[MetricSample]:
     size = _mebibytes((item["metadata"].get("annotations") or {}).get(GPU_MEMORY, ""))
-    own = {
-        **place,
-        "container": pod.spec.server.name,
-        "gpu": "0",
-        "UUID": f"SIMULATED-{pod.spec.uid}",
-        "Hostname": item["spec"]["nodeName"],
-    }
     used = pod.memory_bytes / _MIB
     yield "DCGM_FI_DEV_FB_USED", own, round(used, 1)
     yield "DCGM_FI_DEV_FB_FREE", own, round(max(0.0, size - used), 1)
-    yield "DCGM_FI_DEV_XID_ERRORS", own, 0.0
 
 
 def _mebibytes(quantity: str) -> float:
@@ -128,7 +134,7 @@ def serve(agent: "NodeAgent", port: int) -> Generator[None]:
     found = pages(
         {
             "/ready": lambda: (503, missing) if (missing := agent.ready) else (200, "ok"),
-            "/gpu-metrics": lambda: (200, exposition(device_samples(agent.pods))),
+            "/gpu-metrics": lambda: (200, exposition(device_samples(agent.pods, agent.nodes, script_of(agent.state), time.time()))),
             "/metrics": lambda: (200, exposition(state_samples(agent))),
             "/metrics/cadvisor": lambda: (200, exposition(usage_samples(use for _, pod in agent.pods if (use := pod.usage)))),
         }

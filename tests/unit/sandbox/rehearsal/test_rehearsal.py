@@ -26,6 +26,7 @@ from sandbox.rehearsal.rehearsal import Watch
 from sandbox.traffic import load_process
 from sandbox.traffic.kube import Gone
 from sandbox.traffic.load_process import UsersTally
+from sandbox.traffic.node.gpu_counters import SCRIPT
 from tests import dry_runs
 from tests.loopback import Handler, served
 
@@ -256,6 +257,15 @@ def test_a_release_of_somebody_is_not_held_for_a_rehearsal(layout: Layout) -> No
     with pytest.raises(UserError, match="under way"):
         rehearsal.begin(held, "stuck")
     assert held.asked == ["release"] and not rehearsal.record_of(layout).exists()
+
+
+def test_a_hot_gpu_is_played_with_its_slow_replica_and_calm_again(layout: Layout, behaviour: Path) -> None:
+    script = layout.state / "traffic" / "node" / SCRIPT
+    rehearsal.begin(bed(layout), "gpu-hot")
+    (node,) = json.loads(script.read_text()).values()
+    assert (node["DCGM_FI_DEV_THERMAL_VIOLATION"], json.loads(behaviour.read_text())["median_ms"]) == (6e8, 60.0)
+    rehearsal.undo(bed(layout))
+    assert (json.loads(script.read_text()), behaviour.read_text()) == ({}, BEHAVIOUR)
 
 
 def test_a_faulty_gpu_keeps_the_nodes_other_conditions(layout: Layout) -> None:
