@@ -55,9 +55,7 @@ WORLDS = (
     SiblingWorld(name="8 siblings, noise 6 %, correlation 0.5", siblings=8, deviation=0.06, correlation=0.5),
     SiblingWorld(name="8 siblings, one with a sixteenth of the load", siblings=8, uneven=16.0),
     SiblingWorld(name="8 siblings, batches up to twice as large", siblings=8, batches=2.0),
-    SiblingWorld(
-        name="8 siblings, 5 episodes a day of up to 5 minutes", siblings=8, bad_minutes=5 / (1440 * _MINUTE), bad_windows=5 * _MINUTE
-    ),
+    SiblingWorld(name="broken: 5 episodes a day of up to 5 minutes", siblings=8, bad_minutes=5 / (1440 * _MINUTE), bad_windows=5 * _MINUTE),
     SiblingWorld(name="broken: noise 6 %, correlation 0.8", siblings=8, deviation=0.06, correlation=0.8),
     SiblingWorld(name="broken: 5 episodes a day of up to 8 minutes", siblings=8, bad_minutes=5 / (1440 * _MINUTE), bad_windows=8 * _MINUTE),
     SiblingWorld(name="broken: healthy levels differ by 4 %", siblings=8, levels=0.04),
