@@ -31,6 +31,8 @@ from headway.release.evidence.samples import Series
 
 HISTORY_WINDOWS = 120
 """That a loop which begins goes through: half an hour."""
+_AT_ONCE_WINDOWS = 8
+"""That one answer has: of more, all containers of a cluster would not fit in the loop's memory."""
 LEAST_ANSWERS = 10.0
 _LATE_SECONDS = 20.0
 """After a window's end, until each target has been read once more and its samples are there."""
@@ -158,20 +160,21 @@ class SiblingWatch:
         """Nodes with a replica that is proven slower, at `now` in Unix seconds; the slowest of each. Nothing new where Prometheus does not
         answer."""
         newest = math.floor((now - _LATE_SECONDS) / WINDOW_SECONDS) - 1
-        first = max(self._done + 1, newest - HISTORY_WINDOWS + 1)
         here = groups(nodes)
-        if newest >= first:
+        self._done = max(self._done, newest - HISTORY_WINDOWS)
+        while self._done < newest:
+            first, last = self._done + 1, min(self._done + _AT_ONCE_WINDOWS, newest)
             try:
-                found = windows(self.ask(now - (first - 1) * WINDOW_SECONDS, now), first, newest)
+                found = windows(self.ask((last - first + 2) * WINDOW_SECONDS, (last + 1) * WINDOW_SECONDS), first, last)
             except UnansweredError:
                 self.answered = False
-                return self._slow(here)
+                break
             self.answered = True
             self._seat(here)
-            for number in range(first, newest + 1):
+            for number in range(first, last + 1):
                 for place, group in here.items():
                     self._watch(place, group, found.get(number, {}))
-            self._done = newest
+            self._done = last
         return self._slow(here)
 
     def _seat(self, here: Mapping[tuple[str, ...], SiblingGroup]) -> None:

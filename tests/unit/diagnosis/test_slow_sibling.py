@@ -188,16 +188,32 @@ def test_replicas_that_come_and_go_leave_what_is_known_of_others() -> None:
     assert list(watch((*NODES[:3], node(9)), NOW + 15)) == ["n0"]
 
 
-def test_the_first_question_asks_for_half_an_hour_at_most() -> None:
-    asked: list[float] = []
+def test_history_is_asked_for_in_pieces_and_each_window_once() -> None:
+    asked: list[tuple[float, float]] = []
 
     def ask(seconds: float, at: float) -> Sequence[Series]:
-        asked.append(seconds)
+        asked.append((seconds, at))
         return ()
 
     watch = SiblingWatch(ask=ask)
     watch(NODES, NOW)
+    assert sum(seconds / WINDOW_SECONDS - 1 for seconds, _ in asked) == HISTORY_WINDOWS
+    assert max(seconds for seconds, _ in asked) <= 9 * WINDOW_SECONDS
+    asked.clear()
     watch(NODES, NOW + 15)
-    assert asked[0] <= (HISTORY_WINDOWS + 4) * WINDOW_SECONDS
-    assert asked[1] <= 5 * WINDOW_SECONDS
+    assert len(asked) == 1
     assert all("[75s]" in query for query in queries(75))
+
+
+def test_windows_that_were_not_answered_are_asked_for_again() -> None:
+    away, ask = [True], played(1.3, since=NOW - 1000)
+
+    def now_and_then(seconds: float, at: float) -> Iterable[Series]:
+        if away[0]:
+            raise UnansweredError("away")
+        return ask(seconds, at)
+
+    watch = SiblingWatch(ask=now_and_then)
+    assert watch(NODES, NOW) == {}
+    away[0] = False
+    assert list(watch(NODES, NOW + 15)) == ["n0"]
