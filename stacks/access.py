@@ -15,7 +15,7 @@ from components.access.boundaries import people_boundary, workloads_boundary
 from components.access.component import Access, AccessArgs, Entrants
 from components.access.duty import PEOPLE, WORKLOADS, Duty, Role
 from components.access.permissions import documents
-from components.access.trust import people_trust
+from components.access.trust import by_name_alone, people_trust
 from components.identity import Binding
 from components.labels import tags
 from components.permissions import VERSION, Statement, finds
@@ -37,6 +37,12 @@ def build(settings: AccessLayerSettings) -> None:
     provider = aws_provider(account, tags(settings.environment, ACCESS))
     found = duties(settings.environment, account, settings.access, settings.workload_identity, disposable=settings.storage.disposable)
     access = settings.access
+    if named := by_name_alone(access.issuer, (subject for entrants in found.values() for subject in entrants.subjects)):
+        pulumi.warn(
+            f"{len(named)} subjects know their repository by its name alone: {', '.join(named)}. GitHub's tokens hold its ids too where it was "
+            "made, renamed or transferred since 2026-07-15, and AWS refuses their jobs. Write these as repo:OWNER@ID/NAME@ID:..., as the "
+            "repository's OIDC settings show; an older repository can opt in there."
+        )
     args = AccessArgs(entrants=found, issuer=access.issuer, known=access.issuer_known, audience=access.audience)
     Access("access", args, pulumi.ResourceOptions(provider=provider))
     pulumi.export("roles", {f"{duty.layer}/{duty.role}": duty.role_arn for duty in found})

@@ -18,8 +18,8 @@ class WhoMay(Part):
     """Who may assume one role."""
 
     subjects: tuple[Subject, ...] = ()
-    """`sub` of the CI's tokens, written out: `repo:acme/models:environment:prod`, or GitLab's
-    `project_path:acme/models:ref_type:branch:ref:main`.
+    """`sub` of the CI's tokens, written out: `repo:acme@123/models@456:environment:prod` (without the ids for a GitHub repository from before
+    2026-07-15), or GitLab's `project_path:acme/models:ref_type:branch:ref:main`.
     """
     principals: tuple[Principal, ...] = ()
     """ARNs of IAM roles, such as those of your single sign-on."""
@@ -83,7 +83,7 @@ class AccessSettings(Part):
                             value=subject,
                             fact=f"{subject} is a pattern",
                             consequence="Any branch that it matches, also one of a pull request, could deploy",
-                            remedy="Write each branch or environment out, such as repo:acme/models:environment:prod",
+                            remedy="Write each branch or environment out, such as repo:acme@123/models@456:environment:prod",
                         )
                 if who.subjects and self.issuer is None:
                     yield problem(

@@ -57,12 +57,12 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool], annotations: A
 
 
 def priorities(pools: Sequence[Pool]) -> dict[str, list[str]]:
-    """Patterns of Auto Scaling group names by priority. EKS names a group `eks-<node group>-<id>`, and node groups
-    begin with their pool.
+    """Patterns of Auto Scaling group names by priority. EKS names a group `eks-<node group>-<id>`, and a node group is called after its pool
+    and zone, with Pulumi's hex digits at the end: by those `l4` is told from `l4-b`, whose groups of zone a begin with `eks-l4-b-a-`.
     """
     found: dict[int, list[str]] = {}
     for pool in pools:
-        found.setdefault(PRIORITIES[pool.capacity.kind], []).append(f"^eks-{pool.name}-[a-f]-.*")
+        found.setdefault(PRIORITIES[pool.capacity.kind], []).append(f"^eks-{pool.name}-[a-f]-[0-9a-f]{{6}}.*")
     found[OTHERS] = [".*"]
     return {str(priority): sorted(patterns) for priority, patterns in sorted(found.items())}
 

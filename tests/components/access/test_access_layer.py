@@ -44,6 +44,35 @@ def test_every_role_of_people_is_bounded_and_trusts_named_subjects() -> None:
         assert "*" not in r.inputs["assumeRolePolicy"]
 
 
+@pytest.mark.parametrize(
+    ("subject", "told"),
+    [
+        ("repo:example/headway:environment:prod-cluster", True),
+        ("repo:example@100001/headway@200001:environment:prod-cluster", False),
+    ],
+)
+def test_a_github_repository_known_by_its_name_alone_is_told(subject: str, told: bool) -> None:
+    """Tokens of repositories made since 2026-07-15 hold ids (GitHub Changelog, 2026-04-23), and IAM compares letter by letter."""
+    people = {"principals": ["arn:aws:iam::333333333333:role/sso"]}
+    access = {
+        "state_bucket": "state",
+        "issuer": "https://token.actions.githubusercontent.com",
+        "cluster": {"subjects": [subject]},
+        "platform": people,
+        "tenants": {},
+    }
+    config = config_of("prod-access") | {"headway:access": json.dumps(access)}
+    settings = load("prod-access", config)
+    assert isinstance(settings, AccessLayerSettings)
+    log = record(lambda: build(settings), stack="prod-access").log
+    assert any(subject in line for line in log) is told, log
+
+
+def test_the_samples_know_their_repositories_by_ids() -> None:
+    for stack in ("prod-access", "staging-access"):
+        assert not layer(stack).log, "whoever copies the form of a sample into a new repository's layer would be refused by AWS"
+
+
 @pytest.mark.parametrize("name", ["cluster", "platform", "guard"])
 def test_no_tenant_takes_the_place_of_a_layer(name: str) -> None:
     people = {"principals": ["arn:aws:iam::333333333333:role/sso"]}

@@ -78,6 +78,16 @@ def test_the_autoscaler_prefers_what_is_paid_for() -> None:
     assert len({worth(group) for group in groups}) == len(groups), "two kinds of capacity are worth the same"
 
 
+def test_a_pool_whose_name_ends_like_a_zone_has_its_own_priority() -> None:
+    """`BestOptions` of its expander takes the highest of all patterns that match, so spot nodes would come before paid-for ones."""
+    spot = pool("paid-b", capacity={"kind": "spot"}, workload_class="batch")
+    reserved = pool("paid", capacity={"kind": "reservation", "id": "cr-0123456789abcdef0"})
+    found = cluster_autoscaler.priorities([spot, reserved])
+    group = "eks-paid-b-a-1a2b3c4-86c9f0d4-6d2c-4a51-9b30-0c8f5a7e1d22"
+    matching = {priority for priority, patterns in found.items() if any(re.search(pattern, group) for pattern in patterns)}
+    assert matching == {str(cluster_autoscaler.PRIORITIES["spot"]), str(cluster_autoscaler.OTHERS)}
+
+
 def test_the_autoscaler_empties_no_gpu_node() -> None:
     arguments = cluster_autoscaler.values("c", "r", [])["extraArgs"]
     assert 0 < float(arguments["scale-down-gpu-utilization-threshold"]) < 1 / 8, "one busy GPU of eight must keep its node"

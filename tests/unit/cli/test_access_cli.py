@@ -25,7 +25,7 @@ def block(said: str, role: str) -> str:
 def test_each_role_is_shown_with_who_may_assume_it_and_where_its_state_lies() -> None:
     deployer = block(asked("prod").output, "vision deployer")
     assert "role/headway-prod/access/headway-prod-vision-deployer" in deployer
-    assert "assumed by  repo:example/vision:environment:prod" in deployer
+    assert "assumed by  repo:example@100001/vision@200003:environment:prod" in deployer
     assert "/prod/vision, secrets awskms://" in deployer
 
 

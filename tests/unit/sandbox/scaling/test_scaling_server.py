@@ -16,7 +16,7 @@ LAYOUT = Layout(project=PROJECT, state=PROJECT / "none", cache=PROJECT / "none")
 def test_its_arguments_are_those_of_the_chart_with_the_sandboxs_own_pools() -> None:
     given = server.arguments(LAYOUT)
     assert given.expander == ("priority", "least-waste") and given.scan_interval.total_seconds() == 10
-    assert "^eks-a100-mig-[a-f]-.*" in given.priorities[20]
+    assert "^eks-a100-mig-[a-f]-[0-9a-f]{6}.*" in given.priorities[20]
 
 
 @pytest.mark.parametrize(("text", "factor"), [(None, 1.0), ("", 1.0), ("15", 15.0), ("1.5", 1.5)])
