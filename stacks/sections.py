@@ -172,7 +172,9 @@ class ControlPlaneSettings(Part):
     "View and manage Amazon EKS and Fargate service quotas").
     """
     private_cidrs: Annotated[tuple[Annotated[IPv4Network, AfterValidator(_not_for_everyone)], ...], Field(max_length=MOST_LET_IN)] = ()
-    """Ranges of runners and offices, in the VPC or connected to it, that may reach its private address."""
+    """Ranges of runners and offices, in the VPC or connected to it, that may reach its private address. The trap: the way back to a connected
+    network is yours to add, in the route table of the intra subnets too, for there its interfaces are (VPC user guide, "Example routing options").
+    """
     private_security_groups: Annotated[tuple[SecurityGroup, ...], Field(max_length=MOST_LET_IN)] = ()
     """Security groups of runners in the VPC, or in a peered one, that may reach its private address."""
     groups: dict[GroupName, tuple[Arn, ...]] = {}  # noqa: RUF012

@@ -63,6 +63,8 @@ class Described(Part):
     """The network's own range."""
     groups: dict[str, tuple[str, ...]] = {}  # noqa: RUF012
     """Who is in which Kubernetes group, by ARNs."""
+    trusted: tuple[str, ...] = ()
+    """ARNs of the IAM roles that the access layer's roles let in; of that layer's file, and so of no section here."""
     public_cidrs: tuple[str, ...] = ()
     """Ranges that reach the API server's public address; without any it has none."""
     private_cidrs: tuple[str, ...] = ()

@@ -61,11 +61,15 @@ def doctor(
     from headway.capacity.described import described
     from headway.doctor.check import CheckState
     from headway.environment.checkout import find
+    from headway.environment.trusted import trusted
 
     checkout = find(project)
     stack = stack or f"{named(environment, project)}-cluster"
     environment, layer = described(checkout, stack)
-    generated = (checkout / "stacks" / f"Pulumi.{environment}-access.yaml").is_file()
+    access = checkout / "stacks" / f"Pulumi.{environment}-access.yaml"
+    generated = access.is_file()
+    if generated:
+        layer = layer.model_copy(update={"trusted": trusted(access)})
     results = (
         *_examined(checkout, environment, layer, generated=generated, offline=offline),
         *_surroundings(checkout, environment, layer, offline=offline),

@@ -189,31 +189,35 @@ def roles_of(layer: Described) -> frozenset[str]:
 
 
 def named_roles(layer: Described) -> tuple[str, ...]:
-    """ARNs of the roles of the environment's account that its file lets into the cluster."""
-    found = {*layer.administrators, *(member for members in layer.groups.values() for member in members)}
+    """ARNs of the roles of the environment's account that its files let into the cluster, or into the roles of its access layer."""
+    found = {*layer.administrators, *(member for members in layer.groups.values() for member in members), *layer.trusted}
     return tuple(sorted(arn for arn in found if arn.startswith(f"arn:aws:iam::{layer.account_id}:role/")))
 
 
 def _principals(layer: Described, there: frozenset[str] | Unanswered) -> DoctorResult:
     """EKS looks each up (CreateAccessEntry: "The specified principalArn is invalid: invalid principal",
-    terraform-aws-modules/terraform-aws-eks#2969), by its ARN with the path.
+    terraform-aws-modules/terraform-aws-eks#2969), by its ARN with the path; so does IAM of a trust policy ("MalformedPolicyDocument: Invalid
+    principal in policy", hashicorp/terraform-provider-aws#8905).
     """
     if isinstance(there, Unanswered):
         return unknown("principals", there)
     named = named_roles(layer)
+    entered = {*layer.administrators, *(member for members in layer.groups.values() for member in members)}
     missing = [
         Problem(
             rule="principals",
-            path=("control_plane", "administrators" if arn in layer.administrators else "groups"),
+            path=("control_plane", "administrators" if arn in layer.administrators else "groups") if arn in entered else ("access",),
             value=arn,
             fact=f"The account has no role {arn}",
-            consequence="EKS refuses its access entry, and the cluster layer stays half made",
+            consequence="EKS refuses its access entry, and the cluster layer stays half made"
+            if arn in entered
+            else "IAM refuses the role that trusts it, and the access layer stays half made",
             remedy="Create the role, or write its ARN as IAM shows it, with its path; SSO's roles have one, too",
         )
         for arn in named
         if arn not in there
     ]
-    return judged("principals", f"Each of {len(named)} roles that the file lets into the cluster exists.", missing)
+    return judged("principals", f"Each of {len(named)} roles that the files let in exists.", missing)
 
 
 def _offerings(layer: Described, offerings: Mapping[str, frozenset[str]] | Unanswered) -> DoctorResult:

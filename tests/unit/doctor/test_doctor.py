@@ -27,6 +27,7 @@ from headway.doctor.endpoints import EndpointFacts
 from headway.doctor.quotas import ADDRESSES, GATEWAYS, GROUPS, NETWORKS, STORAGE, ServiceQuota, addresses, counted, needs, storage
 from headway.doctor.samples import judge_samples
 from headway.doctor.tools import judge_aws, judge_kubectl, judge_pulumi, version
+from headway.environment.trusted import trusted
 from headway.problem import Exit, ProblemLevel
 
 ROOT = Path(__file__).parents[3]
@@ -240,6 +241,24 @@ def test_a_role_of_a_group_is_looked_for_with_its_path() -> None:
     assert (problem.path, problem.value) == (("control_plane", "groups"), member)
     elsewhere = replace(WELL, principals=frozenset({DEPLOYER, f"arn:aws:iam::{ACCOUNT}:role/teams/ml"}))
     assert examined(elsewhere, found)["principals"].blocking
+
+
+def test_a_role_that_the_access_layer_trusts_is_looked_for_too() -> None:
+    """IAM takes no trust policy that names a role which is not there (hashicorp/terraform-provider-aws#8905)."""
+    reserved = f"arn:aws:iam::{ACCOUNT}:role/aws-reserved/sso.amazonaws.com/AWSReservedSSO_ml_0123456789abcdef"
+    (problem,) = examined(WELL, layer(trusted=(reserved,)))["principals"].problems
+    assert (problem.path, problem.value) == (("access",), reserved)
+    assert "the access layer stays half made" in problem.consequence
+    assert not examined(replace(WELL, principals=frozenset({DEPLOYER, reserved})), layer(trusted=(reserved,)))["principals"].blocking
+
+
+def test_whom_the_access_layer_trusts_stands_in_its_file(tmp_path: Path) -> None:
+    assert trusted(ROOT / "stacks/Pulumi.prod-access.yaml") == tuple(
+        f"arn:aws:iam::333333333333:role/sso-{tenant}" for tenant in ("assist", "vision")
+    )
+    odd = tmp_path / "odd.yaml"
+    odd.write_text("config: []")
+    assert trusted(odd) == ()
 
 
 def test_a_pool_counts_in_each_of_its_zones_at_its_largest() -> None:
