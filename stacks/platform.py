@@ -381,7 +381,7 @@ class _PlatformLayer:
             image,
             account.region,
             diagnosis.settings(environment, account.region, ledger, receivers),
-            runbooks=places.runbooks,
+            runbooks=places.runbooks or RUNBOOKS,
             grafana=places.grafana,
             annotations=identity.annotations,
         )

@@ -2,6 +2,7 @@
 
 import sys
 
+from components.tenant.surroundings import RUNBOOKS
 from sandbox.cluster.api import LoopbackEndpoint
 from sandbox.cluster.processes import Process, Supervisor
 from sandbox.layout import HOME_VARIABLE, Layout
@@ -15,10 +16,10 @@ def start(layout: Layout, progress: Progress, *, supervisor: Supervisor | None =
     """Have it run. It answers as soon as it listens; what it reads may come later. UserError when it does not start."""
     keeper = supervisor or Supervisor(layout)
     port = keeper.port(NAME)
-    words = ("loops", "diagnose", "--environment", ENVIRONMENT, "--project", str(layout.project), "--serve", f"127.0.0.1:{port}")
+    words = ("loops", "diagnose", "--environment", ENVIRONMENT, "--project", str(layout.project), "--runbooks", RUNBOOKS)
     process = Process(
         name=NAME,
-        argv=(sys.executable, "-m", "headway.cli.main", *words),
+        argv=(sys.executable, "-m", "headway.cli.main", *words, "--serve", f"127.0.0.1:{port}"),
         environment={HOME_VARIABLE: str(layout.state), "PYTHONPATH": str(layout.project), "PYTHONDONTWRITEBYTECODE": "1"},
         ports=(port,),
         inputs=tuple(sorted((layout.project / "headway" / "diagnosis").rglob("*.py"))),

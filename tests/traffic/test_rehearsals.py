@@ -44,6 +44,23 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         release_trials.stop(demo)
 
 
+def test_a_page_of_a_rehearsed_fault_is_followed_by_its_cause(state: Path) -> None:
+    eventually(lambda: _serves(state), within=600)
+    command = [HEADWAY, "rehearse", "slow", "-e", "sandbox", "--minutes", "6", "--project", str(PROJECT)]
+    environment = {**os.environ, HOME_VARIABLE: str(state), "PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout is not None
+        said = list[str]()
+        for line in child.stdout:
+            said.append(line)
+            if line.startswith("CAUSE "):
+                child.send_signal(signal.SIGINT)
+    (cause,) = [line for line in said if line.startswith("CAUSE ")]
+    assert cause.startswith("CAUSE quality/classifier: answers take longer, because the version that serves takes longer")
+    page = next(number for number, line in enumerate(said) if "PAGE SloBurnRate" in line)
+    assert page < said.index(cause)
+
+
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=lambda fault: fault.name)
 def test_a_rehearsed_fault_is_told_by_its_alert_and_taken_out_again(state: Path, fault: Fault) -> None:
     eventually(lambda: _serves(state) and not _holds(state, fault), within=600)
