@@ -6,7 +6,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from headway import outgoing
 from headway.bounded_json import bounded_json
@@ -69,7 +69,7 @@ class Alertmanagers:
         failure = "none is known"
         for address in self._addresses():
             try:
-                return of(bounded_json(self._asked(f"{address}/api/v2/alerts?{query}"), _LARGEST))
+                return of(_list_of(bounded_json(self._asked(f"{address}/api/v2/alerts?{query}"), _LARGEST)))
             except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
                 failure = _words(error)
         raise AlertmanagerError(failure)
@@ -79,6 +79,13 @@ class Alertmanagers:
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310  its address is ours
         with outgoing.asked(request, SECONDS) as answer:
             return outgoing.body_of(answer, _LARGEST)
+
+
+def _list_of(answer: Any) -> Sequence[Any]:
+    """Raises ValueError for what is no list."""
+    if not isinstance(answer, list):
+        raise ValueError("it answers no list of alerts")
+    return cast("list[Any]", answer)
 
 
 def _words(error: Exception) -> str:

@@ -499,6 +499,29 @@ def test_only_what_held_before_is_said_to_have_done_so(layout: Layout) -> None:
     assert "held before this was broken: PAGE SloBurnRate" in said[-1]
 
 
+def test_a_cause_is_told_once_beside_its_page_and_one_from_before_never(layout: Layout) -> None:
+    def explained(model: str, figure: str) -> dict[str, Any]:
+        said = {"summary": f"quality/{model}: answers take longer", "description": f"{figure} since\nNext: headway logs"}
+        return {"labels": {"alertname": "AlertExplained", "model": model, "cause": "model-slower"}, "annotations": said}
+
+    told, said = [explained("encoder", "20 ms")], list[str]()
+
+    class Alertmanager(Handler):
+        def do_GET(self) -> None:
+            self.reply(200, told)
+
+    keeper = Supervisor(layout)
+    with served(prometheus([]), keeper.port("prometheus")), served(Alertmanager, keeper.port("alertmanager")):
+        watch = Watch.over(layout, said.append)
+        watch.once()
+        assert said == []
+        told.append(explained("classifier", "149 ms"))
+        watch.once()
+        told[-1] = explained("classifier", "151 ms")
+        watch.once()
+    assert said == ["CAUSE quality/classifier: answers take longer", "  149 ms since", "  Next: headway logs"]
+
+
 def test_the_wait_ends_when_somebody_says_so_or_when_its_time_is_over(layout: Layout) -> None:
     moments = iter(range(100))
     watch, asked = Watch.over(layout, lambda _: None), list[float]()

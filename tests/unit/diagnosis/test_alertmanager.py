@@ -1,0 +1,71 @@
+"""Alertmanager's API as the loop asks it: every replica is given every alert, tries are bounded, and what it answers is judged."""
+
+import json
+from typing import Any
+
+import pytest
+
+from headway.diagnosis.alertmanager import PAUSES, AlertmanagerError, Alertmanagers
+from headway.diagnosis.notification import FiringAlert
+from tests.loopback import Handler, served
+
+NOBODY = "http://127.0.0.1:9"
+ALERT = {"labels": {"alertname": "AlertExplained"}}
+
+
+def alertmanager(answer: Any, status: int = 200) -> tuple[type[Handler], list[Any]]:
+    """One that answers so, and what it was asked."""
+    asked = list[Any]()
+
+    class Alertmanager(Handler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.reply(status, answer)
+
+        def do_POST(self) -> None:
+            asked.append(json.loads(self.body()))
+            self.reply(status, answer)
+
+    return Alertmanager, asked
+
+
+def test_each_replica_is_given_every_alert() -> None:
+    (one, first), (other, second) = alertmanager(b""), alertmanager(b"")
+    with served(one) as a, served(other) as b:
+        Alertmanagers(lambda: [a, NOBODY, b]).give([ALERT])
+    assert first == second == [[ALERT]]
+
+
+@pytest.mark.parametrize("status", [400, 500])
+def test_what_no_replica_takes_is_tried_a_few_times_and_said(status: int) -> None:
+    (handler, asked), slept = alertmanager(b"no room", status), list[float]()
+    with served(handler) as address, pytest.raises(AlertmanagerError, match=f"status {status}: no room"):
+        Alertmanagers(lambda: [address], slept.append).give([ALERT])
+    assert (len(asked), tuple(slept)) == (1 + len(PAUSES), PAUSES)
+
+
+def test_without_a_known_alertmanager_nobody_is_given_anything() -> None:
+    with pytest.raises(AlertmanagerError, match="none is known"):
+        Alertmanagers(list, lambda _: None).give([ALERT])
+
+
+def test_another_replica_answers_for_one_that_is_away() -> None:
+    page = {"labels": {"namespace": "vision", "model": "defects"}, "status": {"state": "active"}}
+    handler, asked = alertmanager([page])
+    with served(handler) as address:
+        assert Alertmanagers(lambda: [NOBODY, address]).pages() == (FiringAlert(tenant="vision", model="defects"),)
+    assert "filter=severity%3D%22page%22" in asked[0] and "silenced=false" in asked[0]
+
+
+def test_only_a_cause_explains_a_service() -> None:
+    alerts = [{"labels": {"namespace": "vision", "model": name, "cause": name}} for name in ("model-slower", "unknown", "blind")]
+    handler, _ = alertmanager(alerts)
+    with served(handler) as address:
+        assert Alertmanagers(lambda: [address]).explained() == {"vision/model-slower"}
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}", b"[1]", b'[{"labels": {}}]', b"<html>"])
+def test_what_is_no_answer_of_alertmanager_is_said(answer: bytes) -> None:
+    handler, _ = alertmanager(answer)
+    with served(handler) as address, pytest.raises(AlertmanagerError):
+        Alertmanagers(lambda: [address]).explained()
