@@ -46,6 +46,7 @@ def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 def test_a_page_of_a_rehearsed_fault_is_followed_by_its_cause(state: Path) -> None:
     eventually(lambda: _serves(state), within=600)
+    time.sleep(90)  # of traffic as it was, with which a diagnosis compares
     command = [HEADWAY, "rehearse", "slow", "-e", "sandbox", "--minutes", "6", "--project", str(PROJECT)]
     environment = {**os.environ, HOME_VARIABLE: str(state), "PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True) as child:

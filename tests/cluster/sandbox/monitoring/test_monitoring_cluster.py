@@ -84,7 +84,7 @@ def followed(control_plane: ControlPlane) -> Iterator[tuple[ControlPlane, Monito
 
 def _create(control_plane: ControlPlane) -> None:
     """Store every object of the platform and of a tenant."""
-    bodies = [manifest.body for manifest in platform_manifests("docs/runbooks", environment="prod")]
+    bodies = [manifest.body for manifest in platform_manifests("docs/runbooks", environment="prod", diagnosed=True)]
     bodies += [body for _, body in tenant_manifests("vision", MODELS)]
     for body in bodies:
         control_plane.client.resources.get(api_version=body["apiVersion"], kind=body["kind"]).server_side_apply(
