@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from components.addons import prometheus
 from components.addons.prometheus import RETAINED_SHARE_PERCENT
 from components.model_service.observing import SERIES_LIMIT
 from components.observability.sizing import SERVER_SERIES, ServiceSize, day, series_of
@@ -21,6 +22,14 @@ def test_productions_volume_holds_a_hundred_services_for_as_long_as_it_says() ->
     settings = yaml.safe_load((PROJECT / "stacks" / "Pulumi.prod-platform.yaml").read_text())["config"]["headway:observability"]
     needed = WHOLE.metrics_bytes * settings["metrics_days"] * 100 / RETAINED_SHARE_PERCENT
     assert needed <= int(Bytes.parse(settings["metrics_storage"]))
+
+
+def test_the_guide_says_that_volumes_stay_while_retention_follows() -> None:
+    """prometheus-operator, Documentation/platform/storage.md, "Resizing volumes": claims that are there are not expanded."""
+    before, after = (prometheus.values(days=30, storage_bytes=size * 2**30)["prometheus"]["prometheusSpec"] for size in (100, 200))
+    assert before["retentionSize"] != after["retentionSize"]
+    guide = " ".join((PROJECT / "docs" / "guide" / "observability.md").read_text().split())
+    assert "First patch the claims labelled `app.kubernetes.io/name=prometheus`" in guide
 
 
 @pytest.mark.parametrize("engine", Engine)
