@@ -47,15 +47,15 @@ def diagnose(
     """Say why a service hurts: one chain of measured comparisons, what was ruled out by which figures, and what to do next."""
     now = datetime.now(UTC)
     chosen = to_read(environment, project)
-    named, moment = _told(service, at, alert, now)
-    length = _length(since)
+    named, moment = asked(service, at, alert, now)
+    length = span(since)
     here = _places(named, chosen, project, prometheus)
     found = _diagnosed(here, moment, length, alone=named is not None)
     _show(found, chosen, output, alone=named is not None)
     raise typer.Exit(_exit(found))
 
 
-def _told(service: str | None, at: str | None, alert: Path | None, now: datetime) -> tuple[str | None, datetime]:
+def asked(service: str | None, at: str | None, alert: Path | None, now: datetime) -> tuple[str | None, datetime]:
     from headway.cli.logs import moment
 
     if alert is None:
@@ -84,7 +84,7 @@ def _of_alert(file: Path) -> tuple[str, datetime]:
     return service_of(body, str(file))
 
 
-def _length(since: str) -> float:
+def span(since: str) -> float:
     from headway.contract.units import Duration, UnitError
 
     try:

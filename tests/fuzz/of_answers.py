@@ -14,6 +14,7 @@ import urllib3
 
 from headway.contract.drift import NumberOf, WatchedNumber
 from headway.contract.sampling import samples
+from headway.diagnosis.incident import listed
 from headway.diagnosis.notification import service_of
 from headway.environment import loki
 from headway.environment.container_logs import LogQuery
@@ -298,6 +299,13 @@ PARSERS = (
         seeds=texts(_METRICS),
     ),
     FuzzedParser(name="verify-probe", rooms=("headway/verify/probe.py",), read=_pod, seeds=texts(_PROBE)),
+    FuzzedParser(
+        name="incident-manifest",
+        rooms=("headway/diagnosis/incident.py",),
+        read=listed,
+        refuses=(UserError,),
+        seeds=texts({"files": [{"file": "series.json", "bytes": 2, "sha256": "0" * 64}], "missing": []}),
+    ),
     FuzzedParser(
         name="notification",
         rooms=("headway/diagnosis/notification.py",),

@@ -1,0 +1,72 @@
+"""`headway incident` on the played series of a diagnosis: what is kept, how, and whether it is whole."""
+
+import json
+import stat
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from headway.cli.main import app
+from headway.diagnosis.incident import redacted
+from headway.diagnosis.incident_page import html
+from headway.problem import Exit, UserError
+from tests.unit.cli.test_diagnose_cli import SINCE, WHEN, Command, Played, command, world
+from tests.unit.cli.test_status_cli import PROJECT
+from tests.unit.diagnosis.played import played
+
+__all__ = ["command", "world"]
+
+
+def capture(folder: Path) -> Result:
+    words = ["incident", "capture", "vision/defects", "-e", "sandbox", "--at", WHEN, "--since", SINCE, "--out", str(folder)]
+    return CliRunner().invoke(app, [*words, "--project", str(PROJECT)])
+
+
+def verify(folder: Path) -> Result:
+    return CliRunner().invoke(app, ["incident", "verify", str(folder)])
+
+
+def test_a_captured_folder_is_whole_and_for_its_owner_alone(world: type[Played], command: Command, tmp_path: Path) -> None:
+    world.observed = played({"compute": 0.060})
+    (tmp_path / "state/logs/pods/vision/defects-r0123456789-7d-a").mkdir(parents=True)
+    (tmp_path / "state/logs/pods/vision/defects-r0123456789-7d-a/server.log").write_text("it starts\n")
+    folder = tmp_path / "incident"
+    answer = capture(folder)
+    assert answer.exit_code == Exit.OK, answer.output
+    assert {"series.json", "diagnosis.json", "index.html", "ledger.json", "logs.txt"} <= {each.name for each in folder.iterdir()}
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
+    assert json.loads((folder / "diagnosis.json").read_text())[0]["cause"] == "model-slower"
+    assert verify(folder).exit_code == Exit.OK
+
+
+def test_a_changed_file_of_a_folder_is_found(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "incident"
+    capture(folder)
+    (folder / "series.json").write_text("{}")
+    answer = verify(folder)
+    assert (answer.exit_code, answer.output) == (Exit.REFUSED, "✗ series.json: it was changed\n")
+
+
+def test_without_prometheus_the_other_parts_are_kept(world: type[Played], command: Command, tmp_path: Path) -> None:
+    world.observed = None
+    folder = tmp_path / "incident"
+    assert capture(folder).exit_code == Exit.ENVIRONMENT
+    assert "metrics" in {each["what"] for each in json.loads((folder / "manifest.json").read_text())["missing"]}
+    assert verify(folder).exit_code == Exit.OK
+
+
+def test_a_folder_that_exists_is_not_written_to(command: Command, tmp_path: Path) -> None:
+    refusal = capture(tmp_path).exception
+    assert isinstance(refusal, UserError) and refusal.exit is Exit.USAGE
+
+
+def test_a_page_escapes_what_others_wrote() -> None:
+    page = html(played(), (), "<b>prod", ["<script>alert(1)</script> Bearer abcdefgh12345678"])
+    assert "<script" not in page and "<b>prod" not in page and "abcdefgh12345678" not in page
+
+
+@pytest.mark.parametrize("value", [{"password": "x1"}, {"a": ["https://u:x1@h"]}])
+def test_a_kept_record_holds_no_secret(value: object) -> None:
+    assert "x1" not in json.dumps(redacted(value))
