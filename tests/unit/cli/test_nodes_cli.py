@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import pytest
 import yaml
@@ -11,7 +12,7 @@ from typer.testing import CliRunner
 
 from headway.cli.main import app
 from headway.problem import Exit, UserError
-from headway.wire import POOL, QUARANTINE
+from headway.wire import MODEL, NODE_HEALTH_IMAGE_KEY, NODE_HEALTH_POOLS_KEY, POOL, QUARANTINE, RELEASE, TENANT
 from sandbox.layout import Layout
 from tests.loopback import Handler, served
 
@@ -83,3 +84,70 @@ def test_nodes_are_those_of_the_environment_that_is_named(kubeconfig: Path, monk
 def test_a_cluster_that_would_be_ignored_is_refused(kubeconfig: Path, words: tuple[str, ...]) -> None:
     refused = CliRunner().invoke(app, ["nodes", *words]).exception
     assert isinstance(refused, UserError) and refused.exit == Exit.USAGE
+
+
+PATCHED: list[tuple[str, Any]] = []
+
+
+class SlowApi(Handler):
+    """Four nodes, on each a replica of one version."""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path.endswith("/nodes"):
+            self.reply(200, {"items": [node(f"l4-{n}") for n in range(4)], "metadata": {}})
+        elif path.endswith("/pods"):
+            self.reply(200, {"items": [replica(n) for n in range(4)], "metadata": {}})
+        elif path.endswith("/configmaps/node-health"):
+            self.reply(200, {"data": {NODE_HEALTH_IMAGE_KEY: "dcgm", NODE_HEALTH_POOLS_KEY: "{}"}})
+        else:
+            self.reply(404, {"reason": "NotFound"})
+
+    def do_POST(self) -> None:
+        self.reply(201, {**self.given(), "metadata": {"resourceVersion": "1"}})
+
+    def do_PUT(self) -> None:
+        self.do_POST()
+
+    def do_PATCH(self) -> None:
+        PATCHED.append((self.path.partition("?")[0], self.given()))
+        self.reply(200, {})
+
+    def given(self) -> Any:
+        return json.loads(self.body())
+
+
+def replica(number: int) -> dict[str, Any]:
+    labels = {TENANT: "vision", MODEL: "defects", RELEASE: "r1"}
+    container = {"name": "server", "resources": {"requests": {"nvidia.com/gpu": "1"}}}
+    metadata = {"namespace": "vision", "name": f"defects-{number}", "labels": labels}
+    return {"metadata": metadata, "spec": {"nodeName": f"l4-{number}", "containers": [container]}, "status": {"phase": "Running"}}
+
+
+class SlowPrometheus(Handler):
+    """The replica on the first node takes 1.4 times as long as the others since ever."""
+
+    def do_POST(self) -> None:
+        asked = parse_qs(self.body().decode() + "&" + self.path.partition("?")[2])
+        at, series = float(asked["time"][0]), []
+        for number in range(4 if "nv_inference" in asked["query"][0] else 0):
+            for name, rate in (("compute_infer_duration_us", 1.4e6 if number == 0 else 1e6), ("count", 400.0), ("exec_count", 100.0)):
+                metric = {"__name__": f"nv_inference_{name}", "namespace": "vision", "pod": f"defects-{number}"}
+                values = [[moment, str(rate * moment)] for moment in range(int(at) - 135, int(at), 15)]
+                series.append({"metric": metric, "values": values})
+        self.reply(200, {"status": "success", "data": {"resultType": "matrix", "result": series}})
+
+
+def test_a_loop_sets_the_node_of_a_slow_replica_apart_with_its_numbers(tmp_path: Path) -> None:
+    PATCHED.clear()
+    with served(SlowApi) as address, served(SlowPrometheus) as prometheus:
+        file = tmp_path / "kubeconfig"
+        named = {"clusters": [{"name": "c", "cluster": {"server": address}}], "users": [{"name": "u", "user": {}}], "current-context": "x"}
+        file.write_text(yaml.safe_dump({**named, "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}]}))
+        words = ["nodes", "watch", "--once", "--prometheus", prometheus, "--kubeconfig", str(file)]
+        said = CliRunner().invoke(app, words, catch_exceptions=False)
+    assert PATCHED, said.output
+    ((path, body),) = PATCHED
+    reason = json.loads(body["metadata"]["annotations"][QUARANTINE])["reason"]
+    assert (path, said.exit_code) == ("/api/v1/nodes/l4-0", Exit.OK)
+    assert reason.startswith("SlowerThanSiblings: vision/defects-0 takes 1.40 times as long as its 3 siblings")
