@@ -5,15 +5,16 @@ others: by how much its time is longer, as a logarithm, less what its larger wor
 takes longer with more work, and at most in proportion, so `excess` never accuses a replica of what it was given to do. What counts is the
 lower middle of these comparisons: half of the siblings must be faster, and a single odd one is nobody's measure.
 
-The null hypothesis is about persistence, because noise lasts and its distribution is unknown: whatever happened, with probability `ABOVE` at
-most the next window lies above a + `KEPT` (y - a), where y is the present excess above the tolerance a. For Gaussian noise of first order
-with correlation r <= `KEPT` and standard deviation s about a healthy level m the worst case is y = a, with probability
-Q((a - m) / s sqrt((1 - r) / (1 + r))): 0.235 for a = 1.25 s, and a is never less than 1.25 deviations of neighbours' differences, which are
-s sqrt(2 (1 - r)) >= s (Box and Jenkins, "Time Series Analysis", 3.2.3). Then each bet's factor, 1 + b (1 / ABOVE - 1) on a window above and
-1 - b on another, has a mean of 1 at most given the past, so wealth less what was staked is a supermartingale: with a stake of one over the
-windows of a year in each, P(wealth ever reaches L within T years) <= T / L (Ville). L is `LEAST_PROOF` times the node's replicas, so all of a
-node's replicas, looks and bets together are falsely accused with a probability of 1 % a year. What shows never exceeds wealth and grows by a bounded
-factor: nobody, however slow, is accused within `LEAST_WINDOWS`, six and a half minutes, for what is over by then is no GPU's fault.
+The null hypothesis is about persistence, because noise lasts and its distribution is unknown: whatever happened, with probability `ABOVE`
+at most the next window lies above a + `KEPT` (y - a), where y is the present excess above the tolerance a. For Gaussian noise of first
+order with correlation r <= `KEPT` and standard deviation s about a healthy level m the worst case is y = a, with probability Q((a - m) / s
+sqrt((1 - r) / (1 + r))): 0.235 for a = 1.25 s and m = 0. a is never less than 1.25 deviations of neighbours' differences, which are s
+sqrt(2 (1 - r)) >= s (Box and Jenkins, "Time Series Analysis", 3.2.3), as far as those are known from the past, nor than `TOLERATED`. Then
+each bet's factor, 1 + b (1 / ABOVE - 1) on a window above and 1 - b on another, has a mean of 1 at most given the past, so wealth less what
+was staked is a supermartingale: with a stake of one over the windows of a year in each, P(wealth ever reaches L within T years) <= T / L
+(Ville). L is `LEAST_PROOF` times the node's replicas, so all of a node's replicas, looks and bets together are falsely accused with a
+probability of 1 % a year. What shows never exceeds wealth and grows by a bounded factor: nobody, however slow, is accused within
+`LEAST_WINDOWS`, six and a half minutes, for what is over by then is no GPU's fault.
 
 It cannot see a replica without siblings, nor all of them slow together; and of two nobody knows which one is odd. Time that grows faster than
 in proportion with a request (attention over long inputs) and is dealt out unevenly for long looks like a slow GPU.

@@ -99,8 +99,9 @@ FAULTS = {
         Fault(
             name="gpu-hot",
             breaks="a GPU is too hot and slows down",
-            alert="GpuThrottled",
-            truth="The GPU of the model was held down by heat for 60 % of the time, and each batch took three times as long.",
+            alert="SloBurnRate",
+            truth="The GPU of the model was held down by heat for 60 % of the time, and each batch took six times as long. GpuThrottled told of"
+            " it, too.",
             shown_by=("headway sandbox dashboards gpu", _STATUS),
             cause="gpu-hot",
         ),

@@ -27,7 +27,7 @@ _DEATHS = 3
 _DEATH_SECONDS = 12.0
 """Until a server that was killed runs again and can be killed anew."""
 MIB = 2**20
-_HOT_MS = 60.0
+_HOT_MS = 120.0
 _THERMAL_SLOWDOWN = 0x40
 """`nvmlClocksEventReasonHwThermalSlowdown` of `nvml.h`."""
 

@@ -24,7 +24,7 @@ from tests.traffic.bed import PROJECT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 HEADWAY = str(PROJECT / ".venv" / "bin" / "headway")
-MINUTES = {"errors": 5, "hang": 6, "leak": 5, "slow": 5}
+MINUTES = {"errors": 5, "gpu-hot": 5, "hang": 6, "leak": 5, "slow": 5}
 """How long a fault takes until its alert holds, at most; the others three minutes."""
 SHARED = {"PodsUnschedulable", "ReplicasMissing"}
 """Alerts that several faults raise about the same thing: told anew only after their end."""

@@ -263,7 +263,7 @@ def test_a_hot_gpu_is_played_with_its_slow_replica_and_calm_again(layout: Layout
     script = layout.state / "traffic" / "node" / SCRIPT
     rehearsal.begin(bed(layout), "gpu-hot")
     (node,) = json.loads(script.read_text()).values()
-    assert (node["DCGM_FI_DEV_THERMAL_VIOLATION"], json.loads(behaviour.read_text())["median_ms"]) == (6e8, 60.0)
+    assert (node["DCGM_FI_DEV_THERMAL_VIOLATION"], json.loads(behaviour.read_text())["median_ms"]) == (6e8, 120.0)
     rehearsal.undo(bed(layout))
     assert (json.loads(script.read_text()), behaviour.read_text()) == ({}, BEHAVIOUR)
 
