@@ -7,13 +7,15 @@ _HOT = OneMoved("hot", by=2.0, least=0.05)
 _CAPPED = OneMoved("power_capped", by=2.0, least=0.05)
 _CLOCK = OneMoved("clock", by=1.1, falls=True)
 _REPLAYS = OneMoved("replays", by=2.0, least=1.0)
+_SLOWER = ("one-replica-slow", "model-slower", "model-longer", "prefill-longer", "decode-longer")
+"""A lone replica is every replica of its service, so all are slower where its GPU is."""
 
 ALL = (
     Hypothesis(
         name="gpu-hot",
         layer=CauseLayer.GPU,
         says="heat slows a GPU down",
-        explains=("one-replica-slow", "model-longer", "prefill-longer", "decode-longer"),
+        explains=_SLOWER,
         predicts=(_HOT,),
         runbook="gpu-throttled",
         commands=(NODES,),
@@ -22,7 +24,7 @@ ALL = (
         name="gpu-power-capped",
         layer=CauseLayer.GPU,
         says="its power limit slows a GPU down",
-        explains=("one-replica-slow", "model-longer", "prefill-longer", "decode-longer"),
+        explains=_SLOWER,
         predicts=(_CAPPED,),
         runbook="gpu-throttled",
         commands=(NODES,),
@@ -31,7 +33,7 @@ ALL = (
         name="gpu-clock-low",
         layer=CauseLayer.GPU,
         says="a GPU runs at a lower clock than before",
-        explains=("one-replica-slow",),
+        explains=("one-replica-slow", "model-slower"),
         predicts=(_CLOCK,),
         runbook="gpu-throttled",
         commands=(NODES,),

@@ -168,6 +168,12 @@ def test_the_node_under_a_slow_gpu_is_named_in_what_to_do() -> None:
     assert found.links[-1].node == "h100-a-0"
 
 
+def test_the_hot_gpu_of_a_lone_replica_is_the_cause_and_not_its_version() -> None:
+    lone = {"compute_by_pod": {"a": (0.018, 0.12)}, "hot": {"x": (0.0, 0.6)}}
+    (found,) = diagnoses(played({"compute": 0.12, "queue": 0.13}, apart=lone))
+    assert found.cause == "gpu-hot"
+
+
 def test_what_is_ruled_out_is_so_by_figures() -> None:
     (found,) = diagnoses(CASES["model-slower"])
     doubts = {each.name: each.said for each in found.ruled_out}
