@@ -59,7 +59,8 @@ class Alertmanagers:
         """Services of which people know a cause. Raises AlertmanagerError."""
 
         def chains(alerts: Sequence[Any]) -> set[str]:
-            decided = [each["labels"] for each in alerts if each["labels"]["cause"] not in _UNDECIDED]
+            said = [each["labels"] for each in alerts]
+            decided = [labels for labels in said if {"cause", "namespace", "model"} <= labels.keys() and labels["cause"] not in _UNDECIDED]
             return {f"{labels['namespace']}/{labels['model']}" for labels in decided}
 
         return self._read((f'alertname="{CAUSE_ALERT}"',), chains)

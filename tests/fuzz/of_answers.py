@@ -14,6 +14,7 @@ import urllib3
 
 from headway.contract.drift import NumberOf, WatchedNumber
 from headway.contract.sampling import samples
+from headway.diagnosis.alertmanager import AlertmanagerError, Alertmanagers
 from headway.diagnosis.incident import listed
 from headway.diagnosis.notification import service_of
 from headway.environment import loki
@@ -51,6 +52,13 @@ def _answer(content: bytes) -> Any:
         return found
 
     return mock.patch.object(requests.adapters.HTTPAdapter, "send", send)
+
+
+def _alerts(data: bytes) -> None:
+    with mock.patch.object(Alertmanagers, "_asked", return_value=data):
+        source = Alertmanagers(lambda: ("http://127.0.0.1:9093",))
+        source.explained()
+        source.pages()
 
 
 def _samples(data: bytes) -> None:
@@ -305,6 +313,16 @@ PARSERS = (
         read=listed,
         refuses=(UserError,),
         seeds=texts({"files": [{"file": "series.json", "bytes": 2, "sha256": "0" * 64}], "missing": []}),
+    ),
+    FuzzedParser(
+        name="alertmanager-alerts",
+        rooms=("headway/diagnosis/alertmanager.py",),
+        read=_alerts,
+        refuses=(AlertmanagerError,),
+        seeds=texts(
+            [{"status": {"state": "active"}, "labels": {"namespace": "a", "model": "b"}}],
+            [{"status": {"state": "active"}, "labels": {"namespace": "a", "model": "b", "cause": "gpu-hot"}}],
+        ),
     ),
     FuzzedParser(
         name="notification",

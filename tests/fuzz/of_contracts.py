@@ -15,6 +15,7 @@ from headway.contract.reading.network import region_without_nat
 from headway.contract.reading.pools import pools_of
 from headway.contract.reading.tenants import batch_bucket_of
 from headway.environment.checkout import region_of
+from headway.environment.trusted import trusted
 from headway.problem import UserError
 from policies.guardrails import exemptions
 from stacks.adoption import adopted
@@ -126,6 +127,12 @@ PARSERS = (
         read=_region,
         refuses=(UserError,),
         seeds=texts("config:\n  headway:account: {id: '1', region: us-west-2}\n", {"config": {"headway:account": {"region": "x"}}}),
+    ),
+    FuzzedParser(
+        name="stack-file-principals",
+        rooms=("headway/environment/trusted.py",),
+        read=lambda data: trusted(file_of(data, "Pulumi.prod-access.yaml")),
+        seeds=_both(_stack("access")),
     ),
     FuzzedParser(
         name="stack-file-hosts",

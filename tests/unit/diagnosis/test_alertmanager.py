@@ -64,7 +64,14 @@ def test_only_a_cause_explains_a_service() -> None:
         assert Alertmanagers(lambda: [address]).explained() == {"vision/model-slower"}
 
 
-@pytest.mark.parametrize("answer", [b"", b"{}", b"[1]", b'[{"labels": {}}]', b"<html>"])
+def test_an_alert_that_lies_about_being_a_cause_hides_no_other() -> None:
+    cause = {"labels": {"namespace": "vision", "model": "defects", "cause": "model-slower"}}
+    handler, _ = alertmanager([{"labels": {}}, {"labels": {"cause": "gpu-hot"}}, cause])
+    with served(handler) as address:
+        assert Alertmanagers(lambda: [address]).explained() == {"vision/defects"}
+
+
+@pytest.mark.parametrize("answer", [b"", b"{}", b"[1]", b"[{}]", b"<html>"])
 def test_what_is_no_answer_of_alertmanager_is_said(answer: bytes) -> None:
     handler, _ = alertmanager(answer)
     with served(handler) as address, pytest.raises(AlertmanagerError):
