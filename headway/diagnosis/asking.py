@@ -85,6 +85,16 @@ class Above(_OfMeasure):
 
 
 @dataclass(frozen=True)
+class Reached(_OfMeasure):
+    """At least `level` since, in its unit, however long before."""
+
+    level: float
+
+    def _holds(self, found: BeforeAfter) -> bool:
+        return found.since >= self.level
+
+
+@dataclass(frozen=True)
 class PartOf:
     """A part of a whole that rose: it holds where the part accounts for at least `least` of the rise."""
 

@@ -9,9 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from headway.contract.xids import FATAL
 from headway.release.evidence.queries import quoted
 
 _NEVER_ZERO = "1e-9"
+_FATAL = "|".join(str(code) for code in sorted(FATAL))
 _RELEASE = "r[0-9a-f]{10}(-baseline)?"
 
 
@@ -41,7 +43,7 @@ HOST = "Hostname"
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """`query` holds $gateway, $promises, $replicas, $pods, $containers, $devices (label matchers of the service there), $by and $window."""
+    """`query` holds $gateway, $promises, $replicas, $pods, $containers, $scalers, $scaled, $devices (label matchers of the service there), $by and $window."""
 
     name: str
     says: str
@@ -83,7 +85,14 @@ _GATEWAY = (
     _of("errors", "answers with a server error", FigureUnit.SHARE, _share("$gateway", 'response_code=~"5.."')),
     _of("unreached", "requests that no replica answered", FigureUnit.SHARE, _share("$gateway", 'response_flags=~".*(UF|UH|URX|UC).*"')),
     _of("late", "requests that ran out of time", FigureUnit.SHARE, _share("$gateway", 'response_flags=~".*UT.*"')),
-    _of("overflow", "requests turned away because too many were open", FigureUnit.SHARE, _share("$gateway", 'response_flags=~".*UO.*"')),
+    _of(
+        "overflow",
+        "requests that found too many open",
+        FigureUnit.SHARE,
+        # A replica's own proxy enforces the limit (`replica_limit` of components/model_service/routing.py): the gateway sees a plain 503.
+        'sum(rate(istio_requests_total{$replicas,response_flags=~".*UO.*"}[$window]) or 0 * rate(istio_requests_total{$replicas}[$window]))'
+        f" / clamp_min(sum(rate(istio_requests_total{{$replicas}}[$window])), {_NEVER_ZERO})",
+    ),
     _of("limited", "requests refused as too many (429)", FigureUnit.SHARE, _share("$gateway", 'response_code="429"')),
     _of("unproven", "requests refused for their token (401)", FigureUnit.SHARE, _share("$gateway", 'response_code="401"')),
     _of("forbidden", "requests refused as not allowed (403)", FigureUnit.SHARE, _share("$gateway", 'response_code="403"')),
@@ -164,9 +173,23 @@ _SERVER = (
         "memory",
         "memory in use, of its limit",
         FigureUnit.SHARE,
-        "max $by (container_memory_working_set_bytes{$containers} / (container_spec_memory_limit_bytes{$containers} > 0))",
+        # The chart drops `container_spec.*` of cAdvisor (kube-prometheus-stack, values.yaml, cAdvisorMetricRelabelings).
+        "max $by (container_memory_working_set_bytes{$containers}"
+        ' / on (namespace, pod, container) (kube_pod_container_resource_limits{resource="memory",$containers} > 0))',
     ),
     _of("replicas", "replicas that are ready", FigureUnit.COUNT, 'sum(kube_pod_status_ready{condition="true",$containers})'),
+    _of(
+        "of_maximum",
+        "replicas that the autoscaler asks for, of the most that it may",
+        FigureUnit.SHARE,
+        "max(kube_horizontalpodautoscaler_status_desired_replicas{$scalers} / (kube_horizontalpodautoscaler_spec_max_replicas{$scalers} > 1))",
+    ),
+    _of(
+        "scaler_errors",
+        "failed readings of the autoscaler's triggers",
+        FigureUnit.PER_SECOND,
+        "sum(rate(keda_scaler_detail_errors_total{$scaled}[$window]))",
+    ),
 )
 
 _BY_POD = tuple(
@@ -204,7 +227,20 @@ _DEVICES = (
         "max by (UUID, Hostname) (rate(DCGM_FI_DEV_PCIE_REPLAY_COUNTER{$devices}[$window]))",
         Sight.GPU,
     ),
-    _of("xid", "newest Xid", FigureUnit.COUNT, "max by (UUID, Hostname) (DCGM_FI_DEV_XID_ERRORS{$devices})", Sight.GPU),
+    _of(
+        "xid",
+        "Xid errors after which a GPU serves nothing",
+        FigureUnit.COUNT,
+        f'sum by (UUID, Hostname) (DCGM_EXP_XID_ERRORS_COUNT{{$devices,xid=~"{_FATAL}"}} or 0 * DCGM_FI_DEV_FB_USED{{$devices}})',
+        Sight.GPU,
+    ),
+    _of(
+        "ecc",
+        "memory errors that cannot be corrected",
+        FigureUnit.PER_SECOND,
+        "max by (UUID, Hostname) (rate(DCGM_FI_DEV_ECC_DBE_VOL_TOTAL{$devices}[$window]))",
+        Sight.GPU,
+    ),
 )
 
 MEASURES: Mapping[str, Measure] = {each.name: each for each in (*_GATEWAY, *_PROMISES, *_SERVER, *_BY_POD, *_DEVICES)}
@@ -226,6 +262,8 @@ def query(measure: Measure, tenant: str, model: str, window: str) -> str:
         "$pods": f"platform_io_tenant={namespace},platform_io_model={quoted(model)}",
         "$promises": f"tenant={namespace},model={quoted(model)}",
         "$containers": f"namespace={namespace},pod=~{pod}",
+        "$scalers": f"namespace={namespace},horizontalpodautoscaler=~{quoted(f'(keda-)?{model}-{_RELEASE}')}",
+        "$scaled": f"exported_namespace={namespace},scaledObject=~{named}",
         "$devices": f"exported_namespace={namespace},exported_pod=~{pod}",
         "$by ": f"by ({measure.sight.value}) " if measure.sight else "",
         "$window": window,

@@ -1,6 +1,6 @@
 """Why a replica that is wanted is not there: quota, image, artifacts, nodes, GPUs."""
 
-from headway.diagnosis.asking import Fell, Says
+from headway.diagnosis.asking import Above, Fell, Reached, Rose, Says
 from headway.diagnosis.facts import StateKind
 from headway.diagnosis.hypothesis import NODES, STATUS, CauseLayer, Hypothesis, Symptom
 
@@ -66,8 +66,26 @@ ALL = (
         name="fewer-replicas",
         layer=CauseLayer.DEPLOYMENT,
         says="fewer replicas answer than before",
-        explains=("queue-longer", "late-requests"),
+        explains=("queue-longer", "late-requests", "replicas-full"),
         predicts=(Fell("replicas", by=1.1, least=0.5),),
         root=False,
+    ),
+    Hypothesis(
+        name="scaler-failing",
+        layer=CauseLayer.DEPLOYMENT,
+        says="the autoscaler cannot read what it scales by, so replicas do not follow the load",
+        explains=("more-requests",),
+        predicts=(Above("scaler_errors", 0.001),),
+        runbook="scaler-failing",
+        commands=("kubectl -n {tenant} describe scaledobjects",),
+    ),
+    Hypothesis(
+        name="at-maximum-replicas",
+        layer=CauseLayer.DEPLOYMENT,
+        says="the load needs more replicas than the contract allows",
+        explains=("more-requests",),
+        predicts=(Reached("of_maximum", 0.999), Rose("requests", by=1.2)),
+        runbook="at-maximum-replicas",
+        commands=(STATUS, "headway diff {contract}"),
     ),
 )

@@ -9,8 +9,27 @@ _CLOCK = OneMoved("clock", by=1.1, falls=True)
 _REPLAYS = OneMoved("replays", by=2.0, least=1.0)
 _SLOWER = ("one-replica-slow", "model-slower", "model-longer", "prefill-longer", "decode-longer")
 """A lone replica is every replica of its service, so all are slower where its GPU is."""
+_DIES = ("nobody-answers", "model-fails", "server-killed", "server-hangs")
 
 ALL = (
+    Hypothesis(
+        name="gpu-xid",
+        layer=CauseLayer.GPU,
+        says="a GPU reports an Xid after which it serves nothing until it is reset or replaced",
+        explains=_DIES,
+        predicts=(OneMoved("xid", by=2.0, least=0.5),),
+        runbook="gpu-xid",
+        commands=(NODES, "headway nodes quarantine {node} -e {environment} --reason GpuXid"),
+    ),
+    Hypothesis(
+        name="gpu-memory-broken",
+        layer=CauseLayer.GPU,
+        says="a GPU has memory errors that cannot be corrected",
+        explains=_DIES,
+        predicts=(OneMoved("ecc", by=2.0, least=0.0001),),
+        runbook="gpu-memory-broken",
+        commands=(NODES, "headway nodes quarantine {node} -e {environment} --reason GpuMemoryBroken"),
+    ),
     Hypothesis(
         name="gpu-hot",
         layer=CauseLayer.GPU,

@@ -1,7 +1,7 @@
 """What the model's server may do: take longer in one of its phases, fail, hang, end, or run out of memory or cache."""
 
 from headway.contract.runtime import Engine
-from headway.diagnosis.asking import ONE_REPLICA, Above, OneOfThem, PartOf, Rose, Says, Unproven
+from headway.diagnosis.asking import ONE_REPLICA, Above, Fell, OneOfThem, PartOf, Rose, Says, Unproven
 from headway.diagnosis.facts import StateKind
 from headway.diagnosis.hypothesis import LOGS, NODES, STATUS, CauseLayer, Hypothesis, Symptom
 
@@ -85,6 +85,15 @@ ALL = (
         predicts=(Above("preemptions", 0.01),),
         runbook="kv-cache-full",
         commands=(STATUS,),
+    ),
+    Hypothesis(
+        name="prefix-cache-cold",
+        layer=CauseLayer.MODEL_SERVER,
+        engine=Engine.VLLM,
+        says="prompts find less of themselves in the prefix cache than before",
+        explains=("prefill-longer", "queue-longer"),
+        predicts=(Fell("prefix_hits", by=1.25, least=0.1), Unproven("prompt_tokens", by=1.2)),
+        commands=(STATUS, LOGS),
     ),
     Hypothesis(
         name="out-of-memory",

@@ -37,6 +37,8 @@ CALM: dict[str, float] = {
     "cpu": 1.0,
     "memory": 0.5,
     "replicas": 3.0,
+    "of_maximum": 0.5,
+    "scaler_errors": 0.0,
 }
 _EXACT = {"replicas"}
 _PARTS = ("queue", "input", "compute", "output")

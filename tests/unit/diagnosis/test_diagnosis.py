@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from headway.diagnosis.facts import Blindness, ChangeKind, StateKind
 from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.hypothesis import Symptom
+from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
 from tests.unit.diagnosis.played import ONSET, STEP, hand, played, release, says
@@ -37,6 +38,13 @@ CASES = {
             "hot": {"x": (0.01, 0.01), "y": (0.01, 0.01), "z": (0.01, 0.5)},
         },
     ),
+    "replicas-full": played({"errors": 0.2, "overflow": 0.2}),
+    "scaler-failing": played({"requests": 180.0, "queue": 0.030, "scaler_errors": 0.2}),
+    "at-maximum-replicas": played({"requests": 180.0, "queue": 0.030, "of_maximum": 1.0}),
+    "gpu-xid": played(
+        {"errors": 0.3, "unreached": 0.3}, apart={"xid": {"x": (0.0, 0.0), "y": (0.0, 2.0)}}, states=(says(StateKind.ENDED),)
+    ),
+    "gpu-memory-broken": played({"errors": 0.3, "failures": 0.3}, apart={"ecc": {"x": (0.0, 0.0), "y": (0.0, 0.05)}}),
     "model-fails": played({"errors": 0.2, "failures": 0.2}),
     "over-the-rate": played({"limited": 0.5}),
     "invalid-tokens": played({"unproven": 1.0, "requests": 99.0}),
@@ -205,3 +213,25 @@ def test_every_hypothesis_explains_a_symptom_in_the_end() -> None:
 def test_no_two_hypotheses_have_one_name() -> None:
     names = [each.name for each in HYPOTHESES]
     assert len(names) == len(set(names))
+
+
+def test_the_prefix_cache_that_became_cold_is_why_prompts_take_longer() -> None:
+    levels = {"prefill": (0.05, 0.12), "decode": (0.3, 0.3), "prefix_hits": (0.7, 0.2), "prompt_tokens": (400.0, 400.0)}
+    whole = played({"latency": 0.100})
+    streamed = {name: by for name, by in whole.series.items() if name not in ("compute", "input", "output", "busy", "batch_size")}
+    for name, (before, since) in levels.items():
+        streamed[name] = {"": tuple((moment, before if moment <= ONSET else since) for moment, _ in whole.series["queue"][""])}
+    (found,) = diagnoses(Observed(**{**whole.__dict__, "series": streamed}))
+    assert [link.name for link in found.links] == ["slow", "prefill-longer", "prefix-cache-cold"]
+
+
+def test_an_autoscaler_at_its_maximum_without_more_load_is_no_cause() -> None:
+    (found,) = diagnoses(played({"compute": 0.060, "of_maximum": 1.0}))
+    assert found.cause == "model-slower"
+
+
+def test_no_measure_asks_for_series_that_the_platform_drops() -> None:
+    """The chart drops cAdvisor's `container_spec.*`, and a limit of a replica is counted by its own proxy."""
+    asked = {name: query(each, "vision", "defects", "1m") for name, each in MEASURES.items()}
+    assert not [name for name, text in asked.items() if "container_spec" in text or "$" in text]
+    assert 'reporter="destination"' in asked["overflow"]
