@@ -18,8 +18,10 @@ from headway.release.report.style import STYLE
 _PLOTTED = ("latency", "errors", "requests", "at_replica", "served", "queue", "compute", "prefill", "decode", "limited", "burn", "memory")
 _WIDTH, _TALL, _LEFT = 680, 120, 70
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
-_MORE = ".bar{display:flex;height:22px;background:var(--wash)}.bar i{border-right:1px solid var(--paper);background:var(--users)}"
-_MORE += ".bar i:nth-child(even){background:var(--copies)}pre{overflow-x:auto;background:var(--wash);padding:8px;font-size:12px}"
+_MORE = (
+    ".bar{display:flex;height:22px;background:var(--wash)}.bar i{border-right:1px solid var(--paper);background:var(--users)}"
+    ".bar i:nth-child(even){background:var(--copies)}pre{overflow-x:auto;background:var(--wash);padding:8px;font-size:12px}"
+)
 
 
 def html(observed: Observed, found: Sequence[Diagnosis], environment: str, lines: Sequence[str]) -> str:

@@ -37,6 +37,7 @@ IDENTITIES = {
         "aws-load-balancer-controller/aws-load-balancer-controller",
         "cert-manager/cert-manager",
         "cluster-autoscaler/cluster-autoscaler",
+        "diagnosis/diagnosis",
         "evaluation/evaluation",
         "keda/keda-operator",
         "monitoring/loki",
