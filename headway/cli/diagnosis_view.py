@@ -12,6 +12,7 @@ from rich.tree import Tree
 
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.figures import shown
+from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.measures import FigureUnit
 from headway.diagnosis.next_steps import next_steps
 from headway.diagnosis.reasoning import ChainLink, Diagnosis, DiagnosisVerdict, Doubt, LatencyPhase
@@ -114,6 +115,8 @@ def _cause(this: Diagnosis) -> str:
         deepest = this.links[-1]
         where = f" ({escape(deepest.where)})" if deepest.where else ""
         return f"[bold]Cause:[/bold] {escape(deepest.says)}{where} [dim]({this.cause}, layer {this.layer})[/dim]"
+    if this.onset is None and this.symptom is Symptom.BROKEN:
+        return "[bold]The cause is unknown:[/bold] it began before the first minute looked at. `--since 6h` looks further back."
     return "[bold]The cause is unknown:[/bold] nothing that was looked at explains it further."
 
 

@@ -4,11 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
+from headway.diagnosis.comparison import LEAST_BLOCKS, mean
 from headway.diagnosis.facts import StateKind
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.onset import onset
 
+PAGED = 14.4
+"""How many times too fast a budget burns when somebody is paged (`components/model_service/objectives.py`)."""
 _LEAST_SECONDS = 0.002
 """An answer that takes less more than that is no slower to anybody."""
 
@@ -77,6 +80,17 @@ def seen(observed: Observed) -> Iterator[Seen]:
         if found is not None:
             felt = felt or symptom in (Symptom.FAILING, Symptom.SLOW)
             yield found
+        elif symptom is Symptom.BROKEN and (standing := _standing(observed, shown)):
+            yield standing
+
+
+def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:
+    """A budget that burns as if somebody was paged, though it did not begin in what was looked at."""
+    newest = mean([value for _, value in observed.of("burn")][-LEAST_BLOCKS:])
+    if newest is None or newest.value < PAGED:
+        return None
+    said = f"{newest.value:.1f} times as fast as it may, and there is no time before it to compare with"
+    return Seen(symptom=Symptom.BROKEN, says=shown.says, said=said, onset=None)
 
 
 def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: Test) -> Seen | None:

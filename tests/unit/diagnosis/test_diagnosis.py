@@ -4,12 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from components.model_service.objectives import BURNS
 from headway.diagnosis.facts import Blindness, ChangeKind, StateKind
 from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
+from headway.diagnosis.symptoms import PAGED
 from tests.unit.diagnosis.played import ONSET, STEP, hand, played, release, says
 
 CASES = {
@@ -148,6 +150,27 @@ def test_a_phase_that_no_cause_explains_is_an_honest_unknown() -> None:
 def test_without_metrics_nobody_says_that_nothing_is_wrong() -> None:
     (found,) = diagnoses(Observed(tenant="a", model="b", at=0.0, step=1.0, blind=(Blindness(what=METRICS, why="away"),)))
     assert found.verdict is DiagnosisVerdict.BLIND
+
+
+def young(burn: float) -> Observed:
+    """A service of which nothing from before its fault is known."""
+    whole = played({"compute": 0.060, "burn": burn})
+    since = {name: {label: each[-5:] for label, each in by.items()} for name, by in whole.series.items()}
+    return Observed(**{**whole.__dict__, "series": since})
+
+
+def test_a_promise_that_pages_is_not_fine_because_there_is_no_before() -> None:
+    (found,) = diagnoses(young(40.0))
+    assert (found.verdict, found.symptom, found.onset) == (DiagnosisVerdict.UNKNOWN, Symptom.BROKEN, None)
+
+
+def test_a_budget_that_burns_slower_than_a_page_is_no_symptom_by_itself() -> None:
+    (found,) = diagnoses(young(PAGED / 2))
+    assert found.verdict is DiagnosisVerdict.NOTHING
+
+
+def test_what_counts_as_a_page_is_what_pages() -> None:
+    assert max(each.factor for each in BURNS) == PAGED
 
 
 def test_without_metrics_the_clusters_objects_still_tell_of_a_cause() -> None:
