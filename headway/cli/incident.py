@@ -53,13 +53,22 @@ def capture(
     if named is None:
         raise UserError("No service is named.", "Nothing was read.", "Write TENANT/MODEL, or give --alert.", Exit.USAGE)
     here = place(named, to_read(environment, project), project, prometheus)
-    _new(out)
+    _is_new(out)
     files, missing = _parts(here, moment, length)
     for name in [each for each, body in files.items() if len(body) > incident.LARGEST_FILE]:
         missing[name] = f"it has {len(files.pop(name))} bytes, and at most {incident.LARGEST_FILE} are kept"
     about = {"environment": here.environment, "service": here.chain, "at": moment.isoformat(), "seconds": length}
-    for name, body in {**files, incident.MANIFEST: incident.manifest(about, files, {**_NOT_TAKEN, **missing})}.items():
-        _write(out / name, body)
+    try:
+        out.mkdir(mode=0o700)
+        for name, body in {**files, incident.MANIFEST: incident.manifest(about, files, {**_NOT_TAKEN, **missing})}.items():
+            _write(out / name, body)
+    except OSError as error:
+        raise UserError(
+            f"{error.filename or out} cannot be written: {error.strerror}.",
+            "The folder has no manifest, and is no whole capture.",
+            "Name a new folder where there is room, with --out.",
+            Exit.ENVIRONMENT,
+        ) from None
     print(f"{out}: {len(files)} files of {here.chain} in {here.environment}")
     for what, why in sorted(missing.items()):
         typer.echo(f"not captured: {what}: {incident.redacted(why)}", err=True)
@@ -148,13 +157,13 @@ def _lines(here: "ServicePlace", moment: datetime, length: float) -> list[str]:
     return [masked(written(each, Output.TEXT)) for each in here.port.container_logs(query).read()]
 
 
-def _new(folder: Path) -> None:
-    try:
-        folder.mkdir(mode=0o700)
-    except FileExistsError:
+def _is_new(folder: Path) -> None:
+    if os.path.lexists(folder):
         raise UserError(
             f"{folder} exists already.", "What is in it is kept; nothing was read.", "Name a new folder with --out.", Exit.USAGE
-        ) from None
+        )
+    if not folder.parent.is_dir():
+        raise UserError(f"{folder.parent} is no folder.", "Nothing was read.", "Make it first, or name another with --out.", Exit.USAGE)
 
 
 def _write(file: Path, body: bytes) -> None:

@@ -6,6 +6,7 @@ Secrets are masked by the patterns of `contract.secret_names`, beside what a nod
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any, cast
 
 from headway.bounded_json import bounded_json
@@ -32,11 +33,11 @@ def redacted(value: Any) -> Any:
 
 
 def encoded(value: Any) -> bytes:
-    return (json.dumps(redacted(value), indent=1) + "\n").encode()
+    return (json.dumps(redacted(value), indent=1, allow_nan=False) + "\n").encode()
 
 
 def series_record(observed: Observed) -> dict[str, Any]:
-    """Every series with its unit: pairs of Unix seconds and a value, about the `step` seconds before."""
+    """Every series with its unit: pairs of Unix seconds and a value, about the `step` seconds before; null where it is no number."""
     return {
         "service": f"{observed.tenant}/{observed.model}",
         "at": observed.at,
@@ -47,7 +48,7 @@ def series_record(observed: Observed) -> dict[str, Any]:
                 "says": MEASURES[name].says,
                 "unit": MEASURES[name].unit,
                 "of": label,
-                "samples": [list(each) for each in found],
+                "samples": [[moment, value if isfinite(value) else None] for moment, value in found],
             }
             for name, by_label in sorted(observed.series.items())
             for label, found in sorted(by_label.items())

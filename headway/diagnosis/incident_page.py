@@ -56,10 +56,20 @@ def html(observed: Observed, found: Sequence[Diagnosis], environment: str, lines
     )
 
 
+_VERDICTS = {
+    DiagnosisVerdict.UNKNOWN: "The cause is unknown: nothing that was looked at explains it further",
+    DiagnosisVerdict.NOTHING: "Nothing is wrong, as far as can be seen",
+    DiagnosisVerdict.BLIND: "Nobody can say whether something is wrong",
+}
+
+
 def _diagnosis(this: Diagnosis) -> Iterator[str]:
-    yield f"<h2>{_text(this.symptom or this.verdict)}</h2>"
-    began = f", since {_clock(this.onset)}" if this.onset is not None else ""
-    yield f"<p>{_text(this.verdict)}{f': {_text(this.cause)}' if this.cause else ''}{began}</p>"
+    if this.links:
+        yield f"<h2>{_text(_sentence(this.links[0].says))}</h2>"
+    named = this.verdict is DiagnosisVerdict.CAUSE
+    verdict = f"Cause: {this.links[-1].says} ({this.cause}, layer {this.layer})" if named else _VERDICTS[this.verdict]
+    began = f" It began at {_clock(this.onset)}." if this.onset is not None else ""
+    yield f"<p>{_text(verdict)}.{began}</p>"
     if this.links:
         items = (f"<li><b>{_text(e.says)}</b>{''.join(f'<br><small>{_text(s)}</small>' for s in e.evidence)}</li>" for e in this.links)
         yield f"<ol>{''.join(items)}</ol>"
@@ -91,22 +101,26 @@ def _plot(name: str, samples: Sequence[TimedValue], onsets: Sequence[float]) -> 
     known = [(moment, value) for moment, value in samples if isfinite(value)]
     if len(known) < 2:
         return ""
-    first, last, top = known[0][0], known[-1][0], max(value for _, value in known) or 1e-9
+    first, last, top = known[0][0], known[-1][0], max(0.0, *(value for _, value in known))
     measure = MEASURES[name]
 
     def x(moment: float) -> float:
         return _LEFT + (_WIDTH - _LEFT - 10) * (moment - first) / max(last - first, 1e-9)
 
-    points = " ".join(f"{x(moment):.1f},{_TALL - 22 - (_TALL - 36) * max(value, 0) / top:.1f}" for moment, value in known)
+    points = " ".join(f"{x(moment):.1f},{_TALL - 22 - (_TALL - 36) * max(value, 0) / (top or 1):.1f}" for moment, value in known)
     marks = "".join(
         f'<line class="bound" x1="{x(each):.1f}" x2="{x(each):.1f}" y1="10" y2="{_TALL - 22}"/>' for each in onsets if first <= each <= last
     )
     return (
-        f'<h3>{_text(measure.says)}</h3><svg viewBox="0 0 {_WIDTH} {_TALL}" role="img" aria-label="{_text(measure.says)}">'
+        f'<h3>{_text(_sentence(measure.says))}</h3><svg viewBox="0 0 {_WIDTH} {_TALL}" role="img" aria-label="{_text(measure.says)}">'
         f'<text x="{_LEFT - 6}" y="18" text-anchor="end">{_text(shown(top, measure.unit))}</text>'
         f'<text x="{_LEFT}" y="{_TALL - 6}">{_clock(first)}</text><text x="{_WIDTH - 10}" y="{_TALL - 6}" text-anchor="end">{_clock(last)}</text>'
         f'{marks}<polyline class="against" points="{points}"/></svg>'
     )
+
+
+def _sentence(words: str) -> str:
+    return words[:1].upper() + words[1:]
 
 
 def _rows(rows: "Iterator[tuple[str, ...]] | Sequence[tuple[str, ...]]") -> str:

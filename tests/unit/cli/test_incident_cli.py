@@ -2,6 +2,8 @@
 
 import json
 import stat
+from dataclasses import replace
+from math import nan
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from typer.testing import CliRunner, Result
 from headway.cli.main import app
 from headway.diagnosis.incident import redacted
 from headway.diagnosis.incident_page import html
+from headway.diagnosis.reasoning import diagnoses
 from headway.problem import Exit, UserError
 from tests.unit.cli.test_diagnose_cli import SINCE, WHEN, Command, Played, command, world
 from tests.unit.cli.test_status_cli import PROJECT
@@ -60,6 +63,27 @@ def test_without_prometheus_the_other_parts_are_kept(world: type[Played], comman
 def test_a_folder_that_exists_is_not_written_to(command: Command, tmp_path: Path) -> None:
     refusal = capture(tmp_path).exception
     assert isinstance(refusal, UserError) and refusal.exit is Exit.USAGE
+
+
+def test_a_folder_in_no_folder_is_refused_before_anything_is_read(world: type[Played], command: Command, tmp_path: Path) -> None:
+    refusal = capture(tmp_path / "none" / "incident").exception
+    assert isinstance(refusal, UserError) and refusal.exit is Exit.USAGE
+    assert world.questions == []
+
+
+def test_what_is_no_number_is_kept_as_null(world: type[Played], command: Command, tmp_path: Path) -> None:
+    calm = played()
+    broken = {"": [(moment, nan) for moment, _ in calm.of("errors")]}
+    world.observed = replace(calm, series={**calm.series, "errors": broken})
+    capture(tmp_path / "incident")
+    kept = {each["measure"]: each["samples"] for each in json.loads((tmp_path / "incident/series.json").read_text())["series"]}
+    assert {value for _, value in kept["errors"]} == {None}
+
+
+def test_a_page_begins_with_what_hurts_and_its_cause() -> None:
+    slow = played({"compute": 0.060})
+    page = html(slow, diagnoses(slow), "prod", [])
+    assert "<h2>Answers take longer</h2><p>Cause: the version that serves takes longer for the same work" in page
 
 
 def test_a_page_escapes_what_others_wrote() -> None:
