@@ -1,7 +1,8 @@
 """Counters of GPUs that nobody has, played from a script: a stand-in for NVIDIA's dcgm-exporter. Pure, but for reading the script.
 
-Names and units are those of dcgm-exporter 4.8.3 (`etc/default-counters.csv`; time of violations in ns, as `dcgm_fields.h` of DCGM 4 says), labels
-those of its `internal/pkg/rendermetrics`. Left alone, a GPU is calm. A script says of a node's GPUs what a gauge shows, and by how much a counter
+Names are those of dcgm-exporter's `etc/default-counters.csv`, labels those of its `internal/pkg/rendermetrics`, both read at its main branch and
+not at the pinned version. Violations are in ns, as NVML counts them (`nvmlViolationTime_t`) and `dcgm_fields.h` of DCGM 4 says; the csv still
+says us. Left alone, a GPU is calm. A script says of a node's GPUs what a gauge shows, and by how much a counter
 rises in a second since a moment; a counter of which the script says nothing any more begins anew, as after a reload of the driver.
 """
 
