@@ -91,25 +91,23 @@ class SiblingNoise:
         return times, batch[..., None]
 
 
-def accused(world: SiblingWorld, node_years: float, rng: np.random.Generator) -> tuple[int, float, float]:
-    """Healthy replicas that were accused, over how many node-years, and the largest evidence as a part of what it takes."""
+def accused(world: SiblingWorld, node_years: float, rng: np.random.Generator) -> tuple[int, float]:
+    """Healthy replicas that were accused, over how many node-years."""
     groups = max(1, _REPLICAS_AT_ONCE // world.siblings)
     noise = SiblingNoise(world, groups, rng)
     steps = int(np.ceil(node_years * YEAR / WINDOW_SECONDS / (groups * world.siblings)))
-    evidence, said, most = sibling_evidence((groups, world.siblings), 1), 0, 0.0
+    evidence, said = sibling_evidence((groups, world.siblings), 1), 0
     for _ in range(WARM_UP_WINDOWS + steps):
         evidence = watched(evidence, *noise.window())
-        value = evidence.value
-        over = value >= LEAST_PROOF
-        most = max(most, float(value.max()) / LEAST_PROOF)
+        over = evidence.value >= LEAST_PROOF
         if over.any():
             said += int(over.sum())
             kept = np.where(over[..., None], 0.0, evidence.wealth.wealth)
             evidence = replace(evidence, wealth=replace(evidence.wealth, wealth=kept), shown=np.where(over, 0.0, evidence.shown))
-    return said, steps * groups * world.siblings * WINDOW_SECONDS / YEAR, most
+    return said, steps * groups * world.siblings * WINDOW_SECONDS / YEAR
 
 
-def delays(world: SiblingWorld, slower: float, trials: int, rng: np.random.Generator, node_replicas: int = 1) -> Floats:
+def delays(world: SiblingWorld, slower: float, trials: int, rng: np.random.Generator) -> Floats:
     """Minutes until one replica of each group that becomes `slower` is accused; not-a-number: not within an hour."""
     noise = SiblingNoise(world, trials, rng)
     evidence, found = sibling_evidence((trials, world.siblings), 1), np.full(trials, np.nan)
@@ -120,7 +118,7 @@ def delays(world: SiblingWorld, slower: float, trials: int, rng: np.random.Gener
         if number >= _LEARNING:
             times[rows, who] *= slower
         evidence = watched(evidence, times, sizes)
-        over = evidence.value[rows, who] >= LEAST_PROOF * node_replicas
+        over = evidence.value[rows, who] >= LEAST_PROOF
         if number >= _LEARNING:
             found = np.where(np.isnan(found) & over, (number + 1 - _LEARNING) / _MINUTE, found)
     return found
@@ -139,7 +137,7 @@ def main(arguments: list[str] | None = None, say: Callable[[str], object] = sys.
     for number, world in enumerate(WORLDS):
         if asked.world and not any(world.name.startswith(each) for each in asked.world):
             continue
-        said, years, _ = accused(world, asked.node_years, np.random.default_rng([asked.seed, number]))
+        said, years = accused(world, asked.node_years, np.random.default_rng([asked.seed, number]))
         most = f"{interval(said, max(round(years), 1))[1]:.1%}" if said < years else f"{said / years:.1f} times"
         cells = [world.name, f"{said}", f"{years:.0f}", most]
         for place, slower in enumerate((1.15, 1.3, 2.0)):

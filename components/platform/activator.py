@@ -11,10 +11,9 @@ KEDA's own HTTP add-on stands in the path of every request and knows one Service
 from typing import Any
 
 from components import rbac
-from components.labels import labels
-from components.manifests import Manifest, object_
+from components.manifests import Manifest
 from components.platform import loops
-from headway.wire import ACTIVATOR_NAMESPACE, GATEWAY_NAMESPACE
+from headway.wire import ACTIVATOR_NAMESPACE
 
 NAME = ACTIVATOR_NAMESPACE
 PORT, SHOWN_PORT, SHOWN_PORT_NAME = 8080, 8081, "metrics"
@@ -33,21 +32,10 @@ def path(tenant: str, model: str, seconds: int) -> str:
 def manifests(image: str) -> tuple[Manifest, ...]:
     """Identity, rights, the process itself, who may ask it, and what scrapes it; `image`: one of headway by digest. Needs the Prometheus
     operator's definitions and the mesh's."""
-    found, rights = labels(NAME), rbac.role(f"headway-{NAME}", _RULES, labels(NAME))
-    callers = {"from": [{"source": {"namespaces": [GATEWAY_NAMESPACE]}}], "to": [{"operation": {"ports": [str(PORT)]}}]}
-    only = {"selector": {"matchLabels": loops.picked(NAME)}, "action": "ALLOW", "rules": [callers]}
-    ports = [{"name": "http", "port": PORT, "targetPort": PORT, "protocol": "TCP"}]
     return (
-        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=NAME, labels=found)),
-        Manifest(role="rights", body=rights),
-        Manifest(role="binding", after=("account", "rights"), body=rbac.binding(rights, [rbac.account(NAME, NAME)])),
-        Manifest(
-            role="callers", body=object_("security.istio.io/v1", "AuthorizationPolicy", NAME, namespace=NAME, labels=found, spec=only)
-        ),
-        Manifest(
-            role="service",
-            body=object_("v1", "Service", NAME, namespace=NAME, labels=found, spec={"selector": loops.picked(NAME), "ports": ports}),
-        ),
+        *loops.identity(NAME, _RULES),
+        loops.gateway_alone(NAME, PORT),
+        loops.service(NAME, "http", PORT),
         Manifest(
             role="activator",
             after=("account", "binding", "callers"),

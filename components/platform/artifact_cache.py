@@ -62,15 +62,8 @@ def kept_on(pool: Pool) -> bool:
 
 def manifests(image: str, region: str, stores: Sequence[NodeCache], annotations: Annotations = None) -> tuple[Manifest, ...]:
     """Service account with its `annotations`, rights, the Service, and a DaemonSet for each pool; needs the Prometheus operator's definitions."""
-    found = labels(NAME)
-    rights = rbac.role(f"headway-{NAME}", _RULES, found)
     return (
-        Manifest(
-            role="account",
-            body=object_("v1", "ServiceAccount", NAME, namespace=ARTIFACT_CACHE_NAMESPACE, labels=found, annotations=annotations),
-        ),
-        Manifest(role="rights", body=rights),
-        Manifest(role="binding", after=("account", "rights"), body=rbac.binding(rights, [rbac.account(NAME, ARTIFACT_CACHE_NAMESPACE)])),
+        *loops.identity(NAME, _RULES, annotations),
         Manifest(role="service", body=_service()),
         Manifest(role="monitor", body=loops.monitor(NAME, ARTIFACT_CACHE_NAMESPACE, METRICS, podTargetLabels=[POOL])),
         *(

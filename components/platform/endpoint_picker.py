@@ -8,10 +8,9 @@ The mesh lets the gateway ask and nobody else, for prompts are told here.
 from typing import Any
 
 from components import rbac
-from components.labels import labels
-from components.manifests import Manifest, object_
+from components.manifests import Manifest
 from components.platform import loops
-from headway.wire import ENDPOINT_PICKER_COMMAND, ENDPOINT_PICKER_NAMESPACE, GATEWAY_NAMESPACE, RELAY_PORT
+from headway.wire import ENDPOINT_PICKER_COMMAND, ENDPOINT_PICKER_NAMESPACE, RELAY_PORT
 
 NAME = ENDPOINT_PICKER_NAMESPACE
 PORT, SHOWN_PORT, SHOWN_PORT_NAME = 9002, 9090, "metrics"
@@ -24,10 +23,6 @@ _RULES = rbac.rules(("discovery.k8s.io", ("endpointslices",), ("list",)))
 def manifests(image: str) -> tuple[Manifest, ...]:
     """Identity, rights, the process itself, who may ask it, and what scrapes it; `image`: one of headway by digest. Needs the Prometheus
     operator's definitions and the mesh's."""
-    found, rights = labels(NAME), rbac.role(f"headway-{NAME}", _RULES, labels(NAME))
-    callers = {"from": [{"source": {"namespaces": [GATEWAY_NAMESPACE]}}], "to": [{"operation": {"ports": [str(PORT)]}}]}
-    only = {"selector": {"matchLabels": loops.picked(NAME)}, "action": "ALLOW", "rules": [callers]}
-    ports = [{"name": "grpc", "port": PORT, "targetPort": PORT, "protocol": "TCP"}]
     # Past the proxy: the scraper of its series, and the pages of engines, which show theirs so.
     past = {
         "traffic.sidecar.istio.io/excludeInboundPorts": str(SHOWN_PORT),
@@ -36,16 +31,9 @@ def manifests(image: str) -> tuple[Manifest, ...]:
     running = loops.deployment(NAME, NAME, _container(image), grace_seconds=GRACE_SECONDS, annotations=past)
     running["spec"]["replicas"] = 1
     return (
-        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=NAME, labels=found)),
-        Manifest(role="rights", body=rights),
-        Manifest(role="binding", after=("account", "rights"), body=rbac.binding(rights, [rbac.account(NAME, NAME)])),
-        Manifest(
-            role="callers", body=object_("security.istio.io/v1", "AuthorizationPolicy", NAME, namespace=NAME, labels=found, spec=only)
-        ),
-        Manifest(
-            role="service",
-            body=object_("v1", "Service", NAME, namespace=NAME, labels=found, spec={"selector": loops.picked(NAME), "ports": ports}),
-        ),
+        *loops.identity(NAME, _RULES),
+        loops.gateway_alone(NAME, PORT),
+        loops.service(NAME, "grpc", PORT),
         Manifest(role="picker", after=("account", "binding", "callers"), body=running),
         Manifest(role="monitor", body=loops.monitor(NAME, NAME, SHOWN_PORT_NAME, series=1000)),
     )

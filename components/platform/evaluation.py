@@ -9,7 +9,6 @@ the platform should.
 Each loop is a container of its own, so that one which reads two weeks of samples keeps no round waiting.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from components.addons.service_account import Annotations
 from components.labels import labels
 from components.manifests import Manifest, object_
 from components.naming import bucket_arn
-from components.permissions import Statement, finds, finds_versions
+from components.permissions import Statement
 from components.platform import loops
 from headway.contract.drift import WatchedTraffic
 from headway.contract.evaluation import Evaluation
@@ -62,13 +61,10 @@ def settings(environment: str, region: str, found: LookedAt) -> str:
 def manifests(image: str, region: str, known: str, annotations: Annotations = None) -> tuple[Manifest, ...]:
     """Service account with its `annotations`, what the loops know, the loops themselves and what scrapes them; needs the Prometheus operator's
     definitions. `image`: one of headway by digest; `known`: the settings."""
-    found = labels(NAME)
+    account = object_("v1", "ServiceAccount", NAME, namespace=EVALUATION_NAMESPACE, labels=labels(NAME), annotations=annotations)
     return (
-        Manifest(
-            role="account",
-            body=object_("v1", "ServiceAccount", NAME, namespace=EVALUATION_NAMESPACE, labels=found, annotations=annotations),
-        ),
-        Manifest(role="settings", body=object_("v1", "ConfigMap", NAME, namespace=EVALUATION_NAMESPACE, labels=found, data={FILE: known})),
+        Manifest(role="account", body=account),
+        loops.settings(NAME, FILE, known),
         Manifest(
             role="loop",
             after=("account", "settings"),
@@ -91,14 +87,7 @@ def _container(command: str, image: str, region: str, known: str) -> dict[str, A
     return {
         "image": image,
         "args": [command, "--in-cluster", f"{loops.SETTINGS}/{FILE}", "--watch", "--serve", f"0.0.0.0:{PORTS[command]}"],
-        "env": [
-            # The one name that boto3 reads (botocore/configprovider.py, BOTOCORE_DEFAULT_SESSION_VARIABLES).
-            {"name": "AWS_DEFAULT_REGION", "value": region},
-            # Who acts, in the ledger; the pod's user has no name.
-            {"name": "USER", "value": NAME},
-            # Other settings are other pods, for the loops read them once.
-            {"name": "SETTINGS", "value": hashlib.sha256(known.encode()).hexdigest()[:12]},
-        ],
+        "env": loops.acting(NAME, region, known),
         "ports": [{"name": port_name, "containerPort": PORTS[command], "protocol": "TCP"}],
         # A holdout set, or one reading of samples, has 64 MiB at most, and several times that while it is read.
         "resources": {"requests": {"cpu": "50m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}},
@@ -116,25 +105,14 @@ def permissions(found: LookedAt, *, witnesses: str) -> tuple[Statement, ...]:
     """
     if not found.asked and not found.watched:
         return ()
-    ledger, chains = bucket_arn(found.ledger), "*/*"
-    written = [f"{chains}/{beside}" for beside, served in {"drift": found.watched, "evaluation": found.asked}.items() if served]
-
-    def witnessed(*forms: str) -> list[str]:
-        return [f"{witnesses}/{named(form, f's3://{found.ledger}')}" for form in forms]
-
-    ours = (
-        Statement(
-            sid="ReadLedger",
-            actions=["s3:GetObject", "s3:GetObjectVersion"],
-            resources=[f"{ledger}/{chains}/*"],
-        ),
-        Statement(sid="AskWitness", actions=["ssm:GetParameter"], resources=witnessed(chains)),
-        Statement(sid="WitnessEvaluations", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=witnessed(*written)),
+    ledger = bucket_arn(found.ledger)
+    written = [f"{loops.CHAINS}/{beside}" for beside, served in {"drift": found.watched, "evaluation": found.asked}.items() if served]
+    witnessed = [f"{witnesses}/{named(each, f's3://{found.ledger}')}" for each in written]
+    writes = (
+        Statement(sid="WitnessEvaluations", actions=["ssm:GetParameter", "ssm:PutParameter"], resources=witnessed),
         Statement(sid="WriteEvaluations", actions=["s3:PutObject"], resources=[f"{ledger}/{each}/*" for each in written]),
-        finds("FindEvents", ledger, f"{chains}/*"),
-        finds_versions(ledger, f"{chains}/*"),
     )
-    return (*_holdouts(found), *_samples(found), *ours)
+    return (*_holdouts(found), *_samples(found), *loops.reads_chains(found.ledger, witnesses), *writes)
 
 
 def _holdouts(found: LookedAt) -> tuple[Statement, ...]:

@@ -9,8 +9,7 @@ created, and only its own be changed.
 from typing import Any
 
 from components import rbac
-from components.labels import labels
-from components.manifests import Manifest, object_
+from components.manifests import Manifest
 from components.platform import loops
 from components.platform.namespaces import RELEASE_GUARD
 from headway.wire import RELEASE_GUARD_LEASE
@@ -32,11 +31,8 @@ _ALIVE = "import os, sys, time; sys.exit(time.time() - os.path.getmtime(sys.argv
 
 def manifests(image: str) -> tuple[Manifest, ...]:
     """Identity, rights and the process itself, of `image`: an image of headway by digest."""
-    rights = rbac.role(f"headway-{NAME}", _RULES, labels(NAME))
     return (
-        Manifest(role="account", body=object_("v1", "ServiceAccount", NAME, namespace=RELEASE_GUARD, labels=labels(NAME))),
-        Manifest(role="rights", body=rights),
-        Manifest(role="binding", after=("account", "rights"), body=rbac.binding(rights, [rbac.account(NAME, RELEASE_GUARD)])),
+        *loops.identity(NAME, _RULES),
         Manifest(
             role="guard",
             after=("account", "binding"),

@@ -13,7 +13,7 @@ from headway.problem import UserError
 
 if TYPE_CHECKING:
     from headway.diagnosis.alert_loop import DiagnosedService, Services
-    from headway.release.service_place import ServicePlace
+    from headway.release.evaluator.in_cluster import ServiceInside
 
 _CONTRACTS_SECONDS = 30.0
 """So long a contract is not read again: a storm of alerts asks for it often."""
@@ -76,10 +76,10 @@ def diagnose(
             each.join()
 
 
-def _given(inside: "tuple[ServicePlace, ...]") -> "Services":
+def _given(inside: "tuple[ServiceInside, ...]") -> "Services":
     from headway.diagnosis.alert_loop import DiagnosedService
 
-    found = {each.chain: DiagnosedService(place=each, receiver=getattr(each, "receiver", "")) for each in inside}
+    found = {each.chain: DiagnosedService(place=each, receiver=each.receiver) for each in inside}
     return lambda: found
 
 

@@ -108,7 +108,7 @@ class AlertLoop:
             new = {
                 chain: suspected
                 for chain, suspected in asked.items()
-                if self._waiting.get(chain, True) > suspected or chain not in self._waiting
+                if chain not in self._waiting or (self._waiting[chain] and not suspected)
                 if chain not in self._running and moment - self._last.get(chain, -FRESH_SECONDS) >= FRESH_SECONDS
             }
             if len(self._waiting.keys() | new.keys()) > MOST_WAITING or self._ending:

@@ -190,8 +190,13 @@ def roles_of(layer: Described) -> frozenset[str]:
 
 def named_roles(layer: Described) -> tuple[str, ...]:
     """ARNs of the roles of the environment's account that its files let into the cluster, or into the roles of its access layer."""
-    found = {*layer.administrators, *(member for members in layer.groups.values() for member in members), *layer.trusted}
+    found = _entered(layer) | {*layer.trusted}
     return tuple(sorted(arn for arn in found if arn.startswith(f"arn:aws:iam::{layer.account_id}:role/")))
+
+
+def _entered(layer: Described) -> set[str]:
+    """ARNs of whom the cluster's access entries let in."""
+    return {*layer.administrators, *(member for members in layer.groups.values() for member in members)}
 
 
 def _principals(layer: Described, there: frozenset[str] | Unanswered) -> DoctorResult:
@@ -202,7 +207,7 @@ def _principals(layer: Described, there: frozenset[str] | Unanswered) -> DoctorR
     if isinstance(there, Unanswered):
         return unknown("principals", there)
     named = named_roles(layer)
-    entered = {*layer.administrators, *(member for members in layer.groups.values() for member in members)}
+    entered = _entered(layer)
     missing = [
         Problem(
             rule="principals",
