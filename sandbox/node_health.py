@@ -5,10 +5,8 @@ The real command, as the administrator and without the right to end instances, f
 layer has written down what the pools promise, it says so and asks again.
 """
 
-import sys
-
-from sandbox.cluster.api import LoopbackEndpoint
-from sandbox.cluster.processes import Process, Supervisor
+from sandbox.cluster.processes import Supervisor
+from sandbox.kept_loop import keep
 from sandbox.layout import Layout
 from sandbox.progress import Progress
 
@@ -20,16 +18,6 @@ INTERVAL_SECONDS = 1
 def start(layout: Layout, progress: Progress, *, supervisor: Supervisor | None = None) -> None:
     """Have it run. Needs the control plane. UserError when it does not start."""
     keeper = supervisor or Supervisor(layout)
-    port = keeper.port(NAME)
     metrics = f"http://127.0.0.1:{keeper.port('prometheus')}"
-    own = ("--interval", str(INTERVAL_SECONDS), "--serve", f"127.0.0.1:{port}", "--prometheus", metrics)
-    words = ("nodes", "watch", *own, "--kubeconfig", str(layout.kubeconfig))
-    process = Process(
-        name=NAME,
-        argv=(sys.executable, "-m", "headway.cli.main", *words),
-        environment={"PYTHONPATH": str(layout.project), "PYTHONDONTWRITEBYTECODE": "1"},
-        ports=(port,),
-        inputs=tuple(sorted(each for room in ("node_health", "diagnosis") for each in (layout.project / "headway" / room).glob("*.py"))),
-        ready=lambda: LoopbackEndpoint(port=port).unready("/healthz"),
-    )
-    keeper.ensure(process, progress)
+    words = ("nodes", "watch", "--interval", str(INTERVAL_SECONDS), "--prometheus", metrics, "--kubeconfig", str(layout.kubeconfig))
+    keep(keeper, layout, progress, NAME, words, rooms=("node_health", "diagnosis"))

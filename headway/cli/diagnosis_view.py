@@ -12,10 +12,9 @@ from rich.tree import Tree
 
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.figures import shown
-from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.measures import FigureUnit
-from headway.diagnosis.next_steps import next_steps
 from headway.diagnosis.reasoning import ChainLink, Diagnosis, DiagnosisVerdict, Doubt, LatencyPhase
+from headway.diagnosis.wording import BLIND, NOTHING, cause_words, next_steps, why_unknown
 from headway.problem import printable
 
 
@@ -71,9 +70,9 @@ def _one(this: Diagnosis, environment: str) -> Iterator[RenderableType]:
     name = f"[bold]{escape(this.chain)}[/bold]"
     match this.verdict:
         case DiagnosisVerdict.NOTHING:
-            yield f"{name}: nothing is wrong, as far as can be seen."
+            yield f"{name}: {NOTHING}."
         case DiagnosisVerdict.BLIND:
-            yield f"{name}: [yellow]nobody can say whether something is wrong.[/yellow]"
+            yield f"{name}: [yellow]{BLIND}.[/yellow]"
         case _:
             began = (
                 f", since {datetime.fromtimestamp(this.onset, UTC):%H:%M:%S} UTC" if this.onset is not None else ", since before one looked"
@@ -112,12 +111,8 @@ def _labelled(link: ChainLink) -> str:
 
 def _cause(this: Diagnosis) -> str:
     if this.verdict is DiagnosisVerdict.CAUSE:
-        deepest = this.links[-1]
-        where = f" ({escape(deepest.where)})" if deepest.where else ""
-        return f"[bold]Cause:[/bold] {escape(deepest.says)}{where} [dim]({this.cause}, layer {this.layer})[/dim]"
-    if this.onset is None and this.symptom is Symptom.BROKEN:
-        return "[bold]The cause is unknown:[/bold] it began before the first minute looked at. `--since 6h` looks further back."
-    return "[bold]The cause is unknown:[/bold] nothing that was looked at explains it further."
+        return f"[bold]Cause:[/bold] {escape(cause_words(this))} [dim]({this.cause}, layer {this.layer})[/dim]"
+    return f"[bold]The cause is unknown:[/bold] {why_unknown(this)}."
 
 
 def _phases(parts: Sequence[LatencyPhase]) -> RenderableType:

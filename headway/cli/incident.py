@@ -113,10 +113,8 @@ def _parts(here: "ServicePlace", moment: datetime, length: float) -> tuple[dict[
     """The files, and what could not be captured, each with why."""
     from headway.cli import diagnosis_view
     from headway.diagnosis import incident, incident_page
-    from headway.diagnosis.gathering import gather
+    from headway.diagnosis.gathering import UNREAD, gather, why_unread
     from headway.diagnosis.reasoning import diagnoses
-    from headway.environment.port import OutOfReachError
-    from headway.ledger.store import MissingStoreError, UnreachableError
 
     observed = gather(here, at=moment.timestamp(), since=length)
     found = diagnoses(observed)
@@ -140,8 +138,8 @@ def _parts(here: "ServicePlace", moment: datetime, length: float) -> tuple[dict[
     for name, take in taken.items():
         try:
             files[name] = take()
-        except (UserError, OutOfReachError, UnreachableError, MissingStoreError) as failure:
-            missing[name] = failure.fact if isinstance(failure, UserError) else str(failure)
+        except UNREAD as failure:
+            missing[name] = why_unread(failure)
     page = incident_page.html(observed, found, here.environment, lines)
     files["index.html"] = page.encode(errors="backslashreplace")
     return files, missing

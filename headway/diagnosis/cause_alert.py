@@ -15,8 +15,8 @@ from typing import Any
 
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.hypothesis import CauseLayer
-from headway.diagnosis.next_steps import next_steps
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
+from headway.diagnosis.wording import NOTHING, cause_words, next_steps
 from headway.problem import printable
 from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY
 
@@ -85,15 +85,13 @@ def summary(this: Diagnosis) -> str:
     """One line: what hurts, and why."""
     match this.verdict:
         case DiagnosisVerdict.CAUSE:
-            deepest = this.links[-1]
-            where = f" ({deepest.where})" if deepest.where else ""
-            text = f"{this.chain}: {this.links[0].says}, because {deepest.says}{where}"
+            text = f"{this.chain}: {this.links[0].says}, because {cause_words(this)}"
         case DiagnosisVerdict.UNKNOWN:
             text = f"{this.chain}: {this.links[0].says}, and its cause is unknown"
         case DiagnosisVerdict.BLIND:
             text = f"{this.chain}: nobody can say what is wrong, for too little was seen"
         case DiagnosisVerdict.NOTHING:
-            text = f"{this.chain}: nothing is wrong, as far as can be seen"
+            text = f"{this.chain}: {NOTHING}"
     return printable(text)
 
 

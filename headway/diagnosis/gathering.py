@@ -38,6 +38,14 @@ _NAMED = "headway_measure"
 _Answer = TypeVar("_Answer")
 
 
+UNREAD = (UserError, OutOfReachError, UnansweredError, UnreachableError, MissingStoreError)
+"""What a source raises that is away."""
+
+
+def why_unread(failure: Exception) -> str:
+    return f"{failure.fact} {failure.remedy}" if isinstance(failure, UserError) else str(failure)
+
+
 @dataclass
 class _Collected:
     blind: list[Blindness] = field(default_factory=list[Blindness])
@@ -45,9 +53,8 @@ class _Collected:
     def heard(self, what: str, ask: Callable[[], _Answer], otherwise: _Answer) -> _Answer:
         try:
             return ask()
-        except (UserError, OutOfReachError, UnansweredError, UnreachableError, MissingStoreError) as failure:
-            why = f"{failure.fact} {failure.remedy}" if isinstance(failure, UserError) else str(failure)
-            self.blind.append(Blindness(what=what, why=why))
+        except UNREAD as failure:
+            self.blind.append(Blindness(what=what, why=why_unread(failure)))
             return otherwise
 
 

@@ -12,6 +12,7 @@ from headway.diagnosis.figures import shown
 from headway.diagnosis.measures import MEASURES, FigureUnit
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, LatencyPhase
+from headway.diagnosis.wording import BLIND, NOTHING, cause_words, why_unknown
 from headway.release.evidence.samples import TimedValue
 from headway.release.report.style import STYLE
 
@@ -56,18 +57,18 @@ def html(observed: Observed, found: Sequence[Diagnosis], environment: str, lines
     )
 
 
-_VERDICTS = {
-    DiagnosisVerdict.UNKNOWN: "The cause is unknown: nothing that was looked at explains it further",
-    DiagnosisVerdict.NOTHING: "Nothing is wrong, as far as can be seen",
-    DiagnosisVerdict.BLIND: "Nobody can say whether something is wrong",
-}
-
-
 def _diagnosis(this: Diagnosis) -> Iterator[str]:
     if this.links:
         yield f"<h2>{_text(_sentence(this.links[0].says))}</h2>"
-    named = this.verdict is DiagnosisVerdict.CAUSE
-    verdict = f"Cause: {this.links[-1].says} ({this.cause}, layer {this.layer})" if named else _VERDICTS[this.verdict]
+    match this.verdict:
+        case DiagnosisVerdict.CAUSE:
+            verdict = f"Cause: {cause_words(this)} ({this.cause}, layer {this.layer})"
+        case DiagnosisVerdict.UNKNOWN:
+            verdict = f"The cause is unknown: {why_unknown(this)}"
+        case DiagnosisVerdict.NOTHING:
+            verdict = _sentence(NOTHING)
+        case DiagnosisVerdict.BLIND:
+            verdict = _sentence(BLIND)
     began = f" It began at {_clock(this.onset)}." if this.onset is not None else ""
     yield f"<p>{_text(verdict)}.{began}</p>"
     if this.links:
