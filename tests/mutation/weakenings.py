@@ -368,7 +368,11 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("a promise without a comparison", "            self._ledger.look()\n", "            self._ledger.read()\n"),
     ),
     "Speak for the releases' witness from a loop": (
-        opened("of every chain that it asks", "resources=witnessed(*written)", "resources=witnessed(chains, *written)"),
+        opened(
+            "of every chain that it asks",
+            """{named(each, f's3://{found.ledger}')}" for each in written]""",
+            """{named(each, f's3://{found.ledger}')}" for each in (loops.CHAINS, *written)]""",
+        ),
     ),
     "Write in another tenant's ledger, its witness or its state": (
         opened("a ledger that begins alike", 'mine = [f"{ledger}/{tenant}/*"', 'mine = [f"{ledger}/{tenant}*"'),
