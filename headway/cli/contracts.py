@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 app.add_typer(starters.app, name="new")
+DIAGNOSIS = "diagnosis"
+"""Of the kinds of documents with a schema, the one that is no contract."""
 
 
 class CheckOutput(StrEnum):
@@ -340,18 +342,21 @@ def _git(folder: Path, *arguments: str) -> bytes:
 
 @app.command()
 def schema(
-    kind: Annotated[str, typer.Argument(help="model, tenant, pool or system_pool")] = "model",
+    kind: Annotated[str, typer.Argument(help="model, tenant, pool, system_pool or diagnosis")] = "model",
     output: Annotated[
         SchemaOutput, typer.Option("--output", "-o", help="json for editors; markdown for docs/reference/contract.md")
     ] = SchemaOutput.JSON,
 ) -> None:
-    """Print the JSON Schema of a contract, or the reference page of all contracts."""
+    """Print the JSON Schema of a contract or of `diagnose --output json`, or the reference page of all contracts."""
     from headway.contract.reference import KINDS, markdown
     from headway.contract.reference import schema as schema_of
+    from headway.diagnosis import record
 
     if output is SchemaOutput.MARKDOWN:
         _write(markdown().rstrip("\n"))
         return
-    if kind not in KINDS:
-        raise UserError(f"There is no schema of {kind}.", "Nothing was printed.", f"Use one of {', '.join(KINDS)}.", Exit.USAGE)
-    _write(json.dumps(schema_of(kind), indent=2))
+    if kind not in (*KINDS, DIAGNOSIS):
+        raise UserError(
+            f"There is no schema of {kind}.", "Nothing was printed.", f"Use one of {', '.join((*KINDS, DIAGNOSIS))}.", Exit.USAGE
+        )
+    _write(json.dumps(record.schema() if kind == DIAGNOSIS else schema_of(kind), indent=2))

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -135,13 +135,14 @@ def _diagnosed(here: "Sequence[ServicePlace]", at: datetime, length: float, *, a
 
 
 def _show(found: "Sequence[Diagnosis]", environment: str, output: Output, *, alone: bool) -> None:
-    from headway.cli import diagnosis_view
-
     if output is Output.JSON:
-        document: dict[str, Any] = {"environment": environment, "diagnoses": [diagnosis_view.document(each, environment) for each in found]}
-        print(json.dumps(document, indent=2))
+        from headway.diagnosis.record import document
+
+        print(json.dumps(document(found, environment), indent=2))
         return
     from rich.console import Console
+
+    from headway.cli import diagnosis_view
 
     Console(highlight=False).print(diagnosis_view.drawn(found, environment, alone=alone))
 

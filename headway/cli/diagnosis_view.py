@@ -1,9 +1,7 @@
-"""How a diagnosis looks: the chain from symptom to cause, where the time went, what was ruled out, and what next; and the same as data.
-Pure."""
+"""How a diagnosis looks: the chain from symptom to cause, where the time went, what was ruled out, and what next. Pure."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -29,41 +27,6 @@ def drawn(found: Sequence[Diagnosis], environment: str, *, alone: bool) -> Rende
     elif not hurt and not alone:
         parts.append(f"Nothing is wrong with the {len(found)} services of {escape(environment)}, as far as can be seen.")
     return Group(*parts)
-
-
-def document(this: Diagnosis, environment: str) -> dict[str, Any]:
-    """For programs. Times in RFC 3339, durations in seconds, shares from 0 to 1."""
-    return {
-        "service": this.chain,
-        "at": _time(this.at),
-        "verdict": this.verdict,
-        "symptom": this.symptom,
-        "also": list(this.also),
-        "since": _time(this.onset) if this.onset is not None else None,
-        "cause": this.cause or None,
-        "layer": this.layer,
-        "chain": [
-            {
-                "name": each.name,
-                "says": each.says,
-                "evidence": list(each.evidence),
-                "share": each.share,
-                "where": each.where or None,
-                "node": each.node or None,
-            }
-            for each in this.links
-        ],
-        "phases": [{"name": each.name, "before_seconds": each.before, "since_seconds": each.since} for each in this.phases],
-        "ruled_out": [_doubt(each) for each in this.ruled_out],
-        "could_be": [_doubt(each) for each in this.could_be],
-        "unseen": [{"what": each.what, "why": each.why} for each in this.blind],
-        "runbook": f"docs/runbooks/{this.runbook}.md" if this.runbook else None,
-        "commands": list(next_steps(this, environment)),
-    }
-
-
-def _doubt(this: Doubt) -> dict[str, str]:
-    return {"name": this.name, "says": this.says, "evidence": this.said}
 
 
 def _one(this: Diagnosis, environment: str) -> Iterator[RenderableType]:
@@ -146,7 +109,3 @@ def _listed(head: str, doubts: Sequence[Doubt]) -> Iterator[RenderableType]:
                 "  what the cluster would say", escape(f"{UNSAID}: {', '.join(each.said.removeprefix(UNSAID).strip() for each in unsaid)}")
             )
         yield table
-
-
-def _time(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -111,8 +111,7 @@ def _flaw(file: Path, size: int, digest: str) -> str:
 
 def _parts(here: "ServicePlace", moment: datetime, length: float) -> tuple[dict[str, bytes], dict[str, str]]:
     """The files, and what could not be captured, each with why."""
-    from headway.cli import diagnosis_view
-    from headway.diagnosis import incident, incident_page
+    from headway.diagnosis import incident, incident_page, record
     from headway.diagnosis.gathering import UNREAD, gather, why_unread
     from headway.diagnosis.reasoning import diagnoses
 
@@ -122,7 +121,7 @@ def _parts(here: "ServicePlace", moment: datetime, length: float) -> tuple[dict[
     files = {
         "series.json": incident.encoded(incident.series_record(observed)),
         "objects.json": incident.encoded(incident.objects_record(observed)),
-        "diagnosis.json": incident.encoded([diagnosis_view.document(each, here.environment) for each in found]),
+        "diagnosis.json": incident.encoded([record.of_one(each, here.environment) for each in found]),
     }
     lines: list[str] = []
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import jsonschema
 import pytest
 import yaml
 from typer.testing import CliRunner, Result
@@ -115,6 +116,13 @@ def test_for_programs_the_chain_is_data(world: type[Played], command: Command) -
     assert (found["service"], found["verdict"], found["cause"], found["symptom"]) == ("vision/defects", "cause", "over-the-rate", "refused")
     assert [each["name"] for each in found["chain"]] == ["refused", "over-the-rate"]
     assert found["runbook"] == "docs/runbooks/tenant-rate-limited.md"
+
+
+@pytest.mark.parametrize("observed", [played(), played({"compute": 0.060}), played({"limited": 0.4}), None])
+def test_what_programs_get_is_as_the_published_schema_says(world: type[Played], command: Command, observed: Observed | None) -> None:
+    world.observed = observed
+    published = json.loads((PROJECT / "docs/reference/diagnosis.schema.json").read_text(encoding="utf-8"))
+    jsonschema.validate(json.loads(one(command, "-o", "json").output), published, jsonschema.Draft202012Validator)
 
 
 def test_without_prometheus_it_says_what_was_not_seen(world: type[Played], command: Command) -> None:
