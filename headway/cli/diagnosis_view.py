@@ -10,7 +10,7 @@ from rich.tree import Tree
 
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.figures import shown
-from headway.diagnosis.measures import FigureUnit
+from headway.diagnosis.measure import FigureUnit
 from headway.diagnosis.reasoning import ChainLink, Diagnosis, DiagnosisVerdict, Doubt, LatencyPhase
 from headway.diagnosis.wording import BLIND, NOTHING, cause_words, next_steps, why_unknown
 from headway.problem import printable

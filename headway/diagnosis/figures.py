@@ -1,7 +1,7 @@
 """How a measure's figures are told to people. Pure."""
 
 from headway.diagnosis.comparison import BeforeAfter
-from headway.diagnosis.measures import FigureUnit
+from headway.diagnosis.measure import FigureUnit
 
 
 def shown(value: float, unit: FigureUnit) -> str:

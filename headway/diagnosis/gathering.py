@@ -12,7 +12,8 @@ from urllib.parse import urlencode
 
 from headway.diagnosis import changes, states, triage
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, State
-from headway.diagnosis.measures import HOST, MEASURES, Sight, query
+from headway.diagnosis.measure import HOST, Sight
+from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import CLUSTER, METRICS, REQUESTS
 from headway.environment.port import OutOfReachError

@@ -9,7 +9,8 @@ from math import isfinite
 
 from headway.contract.secret_names import masked
 from headway.diagnosis.figures import shown
-from headway.diagnosis.measures import MEASURES, FigureUnit
+from headway.diagnosis.measure import FigureUnit
+from headway.diagnosis.measures import MEASURES
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, LatencyPhase
 from headway.diagnosis.wording import BLIND, NOTHING, cause_words, why_unknown

@@ -6,72 +6,22 @@ cAdvisor's of its page on Prometheus metrics, DCGM's of dcgm-exporter's `dcp-met
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import StrEnum
 
 from headway.contract.xids import FATAL
+from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Measure, Sight, mean, share
+from headway.diagnosis.measure import measure as _of
 from headway.release.evidence.queries import quoted
 
-_NEVER_ZERO = "1e-9"
 _FATAL = "|".join(str(code) for code in sorted(FATAL))
 _RELEASE = "r[0-9a-f]{10}(-baseline)?"
 
 
-class FigureUnit(StrEnum):
-    """In which a measure is told."""
-
-    PER_SECOND = "/s"
-    SECONDS = "s"
-    SHARE = "share"
-    BYTES = "bytes"
-    TOKENS = "tokens"
-    COUNT = ""
-    MEGAHERTZ = "MHz"
-
-
-class Sight(StrEnum):
-    """What one series of a measure is about: its label is what tells them apart."""
-
-    SERVICE = ""
-    POD = "pod"
-    GPU = "UUID"
-
-
-HOST = "Hostname"
-"""The label by which DCGM's exporter names a GPU's node."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Measure:
-    """`query` holds $gateway, $promises, $replicas, $pods, $containers, $scalers, $scaled, $devices (label matchers of the service there), $by and $window."""
-
-    name: str
-    says: str
-    """Its name among people, as in "requests 41/s before, 80/s since"."""
-    unit: FigureUnit
-    query: str
-    sight: Sight = Sight.SERVICE
-
-
-def _share(of: str, flags: str) -> str:
-    counted = f"sum(rate(istio_requests_total{{$gateway,{flags}}}[$window]) or 0 * rate(istio_requests_total{{$gateway}}[$window]))"
-    return f"{counted} / clamp_min(sum(rate(istio_requests_total{{{of}}}[$window])), {_NEVER_ZERO})"
-
-
-def _mean(total: str, count: str, scale: str = "", where: str = "$pods") -> str:
-    return f"sum $by (rate({total}{{{where}}}[$window])){scale} / (sum $by (rate({count}{{{where}}}[$window])) > 0)"
-
-
 def _triton(part: str) -> str:
-    return _mean(f"nv_inference_{part}_duration_us", "nv_inference_request_success", " / 1e6")
+    return mean(f"nv_inference_{part}_duration_us", "nv_inference_request_success", " / 1e6")
 
 
 def _vllm(histogram: str) -> str:
-    return _mean(f"vllm:{histogram}_sum", f"vllm:{histogram}_count")
-
-
-def _of(name: str, says: str, unit: FigureUnit, query: str, sight: Sight = Sight.SERVICE) -> Measure:
-    return Measure(name=name, says=says, unit=unit, query=query, sight=sight)
+    return mean(f"vllm:{histogram}_sum", f"vllm:{histogram}_count")
 
 
 _GATEWAY = (
@@ -80,27 +30,27 @@ _GATEWAY = (
         "latency",
         "mean time of an answer at the gateway",
         FigureUnit.SECONDS,
-        _mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$gateway"),
+        mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$gateway"),
     ),
-    _of("errors", "answers with a server error", FigureUnit.SHARE, _share("$gateway", 'response_code=~"5.."')),
-    _of("unreached", "requests that no replica answered", FigureUnit.SHARE, _share("$gateway", 'response_flags=~".*(UF|UH|URX|UC).*"')),
-    _of("late", "requests that ran out of time", FigureUnit.SHARE, _share("$gateway", 'response_flags=~".*UT.*"')),
+    _of("errors", "answers with a server error", FigureUnit.SHARE, share("$gateway", 'response_code=~"5.."')),
+    _of("unreached", "requests that no replica answered", FigureUnit.SHARE, share("$gateway", 'response_flags=~".*(UF|UH|URX|UC).*"')),
+    _of("late", "requests that ran out of time", FigureUnit.SHARE, share("$gateway", 'response_flags=~".*UT.*"')),
     _of(
         "overflow",
         "requests that found too many open",
         FigureUnit.SHARE,
         # A replica's own proxy enforces the limit (`replica_limit` of components/model_service/routing.py): the gateway sees a plain 503.
         'sum(rate(istio_requests_total{$replicas,response_flags=~".*UO.*"}[$window]) or 0 * rate(istio_requests_total{$replicas}[$window]))'
-        f" / clamp_min(sum(rate(istio_requests_total{{$replicas}}[$window])), {_NEVER_ZERO})",
+        f" / clamp_min(sum(rate(istio_requests_total{{$replicas}}[$window])), {NEVER_ZERO})",
     ),
-    _of("limited", "requests refused as too many (429)", FigureUnit.SHARE, _share("$gateway", 'response_code="429"')),
-    _of("unproven", "requests refused for their token (401)", FigureUnit.SHARE, _share("$gateway", 'response_code="401"')),
-    _of("forbidden", "requests refused as not allowed (403)", FigureUnit.SHARE, _share("$gateway", 'response_code="403"')),
+    _of("limited", "requests refused as too many (429)", FigureUnit.SHARE, share("$gateway", 'response_code="429"')),
+    _of("unproven", "requests refused for their token (401)", FigureUnit.SHARE, share("$gateway", 'response_code="401"')),
+    _of("forbidden", "requests refused as not allowed (403)", FigureUnit.SHARE, share("$gateway", 'response_code="403"')),
     _of(
         "request_size",
         "bytes of a request",
         FigureUnit.BYTES,
-        _mean("istio_request_bytes_sum", "istio_request_bytes_count", where="$gateway"),
+        mean("istio_request_bytes_sum", "istio_request_bytes_count", where="$gateway"),
     ),
 )
 
@@ -118,7 +68,7 @@ _SERVER = (
         "at_replica",
         "mean time of an answer at the replicas' proxies",
         FigureUnit.SECONDS,
-        _mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$replicas"),
+        mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$replicas"),
     ),
     _of(
         "served",
@@ -132,7 +82,7 @@ _SERVER = (
     _of("output", "mean time to write outputs", FigureUnit.SECONDS, _triton("compute_output")),
     _of("prefill", "mean time to read a prompt", FigureUnit.SECONDS, _vllm("request_prefill_time_seconds")),
     _of("decode", "mean time to write an answer's tokens", FigureUnit.SECONDS, _vllm("request_decode_time_seconds")),
-    _of("batch_size", "requests in a batch", FigureUnit.COUNT, _mean("nv_inference_count", "nv_inference_exec_count")),
+    _of("batch_size", "requests in a batch", FigureUnit.COUNT, mean("nv_inference_count", "nv_inference_exec_count")),
     _of(
         "busy",
         "instances that compute at once",
@@ -153,20 +103,20 @@ _SERVER = (
         "prefix_hits",
         "tokens of prompts that were in the cache",
         FigureUnit.SHARE,
-        _mean("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"),
+        mean("vllm:prefix_cache_hits_total", "vllm:prefix_cache_queries_total"),
     ),
     _of(
         "failures",
         "requests that the server itself failed",
         FigureUnit.SHARE,
         "sum $by (rate(nv_inference_request_failure{$pods}[$window]))"
-        f' / clamp_min(sum $by (rate({{__name__=~"nv_inference_request_(failure|success)",$pods}}[$window])), {_NEVER_ZERO})',
+        f' / clamp_min(sum $by (rate({{__name__=~"nv_inference_request_(failure|success)",$pods}}[$window])), {NEVER_ZERO})',
     ),
     _of(
         "throttled",
         "scheduling periods in which the container's CPU quota was used up",
         FigureUnit.SHARE,
-        _mean("container_cpu_cfs_throttled_periods_total", "container_cpu_cfs_periods_total", where="$containers"),
+        mean("container_cpu_cfs_throttled_periods_total", "container_cpu_cfs_periods_total", where="$containers"),
     ),
     _of("cpu", "cores in use", FigureUnit.COUNT, "sum $by (rate(container_cpu_usage_seconds_total{$containers}[$window]))"),
     _of(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from headway.diagnosis.comparison import LEAST_BLOCKS, BeforeAfter, compared, mean
 from headway.diagnosis.facts import Blindness, Change, Facts, State
-from headway.diagnosis.measures import MEASURES, Sight
+from headway.diagnosis.measure import Sight
+from headway.diagnosis.measures import MEASURES
 from headway.release.evidence.samples import TimedValue
 
 BEFORE_SECONDS = 1800.0

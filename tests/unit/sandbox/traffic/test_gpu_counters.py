@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from components.addons.gpu_operator import COUNTERS as SCRAPED
-from headway.diagnosis.measures import MEASURES, Sight
+from headway.diagnosis.measure import Sight
+from headway.diagnosis.measures import MEASURES
 from headway.problem import UserError
 from sandbox.traffic.node.gpu_counters import COUNTERS, SCRIPT, XIDS_COUNTED, checked, device_labels, played, script_of
 
