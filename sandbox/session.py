@@ -54,7 +54,8 @@ class Session:
 
         self._layout, self._progress = layout, progress
         self._groups = plan.layers(layout.project)
-        self._engine = EmbeddedPulumi(providers(layout))
+        # `up` of the sandbox goes on where it was killed; `pulumi up` and releases meet what they would meet in AWS.
+        self._engine = EmbeddedPulumi(providers(layout, takes_over=True))
         self._runner = StackRunner(layout.project, command=self._engine, environment=layout.engine_environment())
         self._cancelled = Event()
 

@@ -16,7 +16,7 @@ from sandbox.layout import Layout
 from sandbox.progress import Silent
 
 
-def aws_provider(layout: Layout, environment: Mapping[str, str] = os.environ) -> AwsProvider:
+def aws_provider(layout: Layout, environment: Mapping[str, str] = os.environ, *, takes_over: bool = False) -> AwsProvider:
     """The provider of package aws in the sandbox of `layout`. Starts nothing until an operation needs it."""
     return assembly.aws_provider(
         layout.cloud,
@@ -24,6 +24,7 @@ def aws_provider(layout: Layout, environment: Mapping[str, str] = os.environ) ->
         make_nodes=nodes,
         clients_of=lambda account: _Clients(layout, account),
         environment=environment,
+        takes_over=takes_over,
     )
 
 

@@ -23,12 +23,13 @@ RECORD_MARKS = RecordMarks(label_prefix=PREFIX, field_manager="headway-sandbox-h
 """How the records of Helm releases are labelled, which `status.RECORD_SELECTOR` looks for."""
 
 
-def providers(layout: Layout) -> ProviderFactories:
-    """A factory per package; each call of one makes the instance of one provider resource."""
+def providers(layout: Layout, *, takes_over: bool = False) -> ProviderFactories:
+    """A factory per package; each call of one makes the instance of one provider resource. `takes_over`: what a killed update was making in the
+    account is its own, where AWS would refuse it or make a second one."""
     keep_in(layout.cache)
     # The cluster on this machine is entered with a certificate, so `make up` needs no AWS CLI; what pulumi-eks would say is said.
     return {
-        "aws": lambda: aws_provider(layout),
+        "aws": lambda: aws_provider(layout, takes_over=takes_over),
         "eks": lambda: EksProvider(LocalControlPlane(layout.kubeconfig), needs_aws_cli=False),
         "kubernetes": lambda: KubernetesProvider(layout.kubeconfig, _definitions(layout), connect=_connected, marks=RECORD_MARKS),
     }

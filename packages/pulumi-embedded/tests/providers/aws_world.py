@@ -163,14 +163,14 @@ class World:
         self.config: Properties = {"region": REGION, **config}
         self.provider = self.another()
 
-    def another(self) -> AwsProvider:
+    def another(self, *, takes_over: bool = False) -> AwsProvider:
         """A provider of a later operation, or of another process, over the same account."""
 
         def connect(id: str) -> AccountSite:
             account = SimulatedAccount(self.folder / f"account-{id}.sqlite")
             return AccountSite(account, backends(account, self.plane, self.make_nodes, lambda service, region: client(service, region, id)))
 
-        provider = AwsProvider(connect, environment={}, clock=lambda: datetime(2026, 11, 21, tzinfo=UTC))
+        provider = AwsProvider(connect, environment={}, clock=lambda: datetime(2026, 11, 21, tzinfo=UTC), takes_over=takes_over)
         provider.configure(self.config)
         return provider
 

@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_world import REGION, ZONES, Watch, World, trust, urn_of
+from aws_world import REGION, ZONES, Made, Watch, World, trust, urn_of
 
-from pulumi_embedded.engine.provider import UNKNOWN, ProviderError
+from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
+from pulumi_embedded.providers.aws.catalogue import CATALOGUE
+from pulumi_embedded.providers.aws.overwriting import OVERWRITTEN
 
 ALLOW = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "*"}]})
 VPC = "aws:ec2/vpc:Vpc"
@@ -181,10 +183,34 @@ def test_deleting_what_is_gone_is_no_error(world: World) -> None:
 # -- the same object, whatever happens
 
 
-def test_a_create_repeated_after_a_kill_finds_its_object(world: World) -> None:
+def again(made: Made, *, takes_over: bool = False, **changed: Any) -> tuple[str, Properties]:
+    """Its creation, repeated by a later operation that knows of the first one as cut off."""
+    provider = made.world.another(takes_over=takes_over)
+    return provider.create(made.urn, made.type, made.name, {**made.inputs, **changed}, Watch(repeated=True))
+
+
+def test_a_create_repeated_after_a_kill_meets_its_object_as_somebodys(world: World) -> None:
+    """pulumi/pulumi#11599: the engine makes a second one, or AWS refuses the name."""
+    role, vpc = world.role("r", name="fixed"), world.make("ec2/vpc", "v", **CIDR)
+    with pytest.raises(ProviderError, match=r"AlreadyExists: .*fixed exists"):
+        again(role)
+    assert again(vpc)[0] != vpc.id
+
+
+def test_what_a_creation_only_sets_is_set_again_after_a_kill(world: World) -> None:
+    """IAM API reference, PutRolePolicy: an inline policy of that name is updated."""
+    role = world.role("r", name="fixed")
+    policy = world.make("iam/rolePolicy", "p", name="inline", role=role.id, policy=ALLOW)
+    assert again(policy)[0] == policy.id
+
+
+def test_a_host_that_goes_on_takes_over_what_a_killed_create_made(world: World) -> None:
     first = world.make("ec2/vpc", "v", **CIDR)
-    id, outputs = world.another().create(first.urn, VPC, "v", first.inputs, Watch(repeated=True))
-    assert (id, outputs) == (first.id, first.outputs)
+    assert again(first, takes_over=True) == (first.id, first.outputs)
+
+
+def test_all_types_that_are_only_set_are_known() -> None:
+    assert set(CATALOGUE) >= OVERWRITTEN
 
 
 def test_what_exists_is_not_taken_over_because_its_state_is_lost(world: World) -> None:
@@ -203,9 +229,7 @@ def test_a_path_keeps_no_two_policies_of_one_name_apart(world: World) -> None:
 
 
 def test_what_a_killed_create_made_otherwise_is_discarded(world: World) -> None:
-    first = world.role("r", name="fixed")
-    inputs = {**first.inputs, "description": "another"}
-    id, outputs = world.another().create(first.urn, first.type, "r", inputs, Watch(repeated=True))
+    id, outputs = again(world.role("r", name="fixed"), takes_over=True, description="another")
     assert (id, outputs["description"]) == ("fixed", "another")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from aws_world import REGION, Made, World, client
+from aws_world import REGION, Made, Watch, World, client
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
@@ -126,9 +126,16 @@ def test_a_bucket_that_somebody_deleted_is_found_missing(world: World) -> None:
     assert made.read() is None
 
 
-def test_a_bucket_that_a_killed_create_made_is_adopted(world: World) -> None:
+def test_a_bucket_of_which_the_account_knows_nothing_is_somebodys(world: World) -> None:
     s3().create_bucket(Bucket="artifacts-1", CreateBucketConfiguration={"LocationConstraint": REGION})
-    assert bucket(world).read() is not None
+    with pytest.raises(ProviderError, match="BucketAlreadyOwnedByYou: artifacts-1 exists"):
+        bucket(world)
+
+
+def test_a_bucket_that_a_killed_create_made_is_its_own_to_a_host_that_goes_on(world: World) -> None:
+    made = bucket(world)
+    again = world.another(takes_over=True).create(made.urn, made.type, made.name, made.inputs, Watch(repeated=True))
+    assert again[0] == made.id
 
 
 def test_an_object_holds_its_content_and_answers_its_version(world: World, tmp_path: Path) -> None:

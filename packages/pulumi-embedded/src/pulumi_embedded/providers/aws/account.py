@@ -1,7 +1,7 @@
 """The simulated account: every object the doubles have made, in one SQLite file that survives SIGKILL and serves many processes.
 
 Owns identity (ids, generations), handles (under which names an object is found) and references (who holds whom).
-Trap: a create that was killed leaves an object nobody acknowledged; `orphan` finds it by URN so that the repeated create adopts it.
+Trap: a create that was killed leaves an object nobody acknowledged; `orphan` finds it by URN for whoever takes it over.
 """
 
 import json

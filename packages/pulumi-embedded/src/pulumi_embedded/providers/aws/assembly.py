@@ -24,18 +24,19 @@ def aws_provider(
     make_nodes: NodeMaker = no_nodes,
     clients_of: ClientsOf | None = None,
     environment: Mapping[str, str] = os.environ,
+    takes_over: bool = False,
 ) -> AwsProvider:
     """The provider of package aws over the accounts in `folder`. Starts nothing until an operation needs it.
 
     `plane` is the cluster behind every EKS cluster, `make_nodes` decides what a node group's nodes are, and `clients_of` reaches an object
-    store. Without an object store, buckets, objects and queues are records alone.
+    store. Without an object store, buckets, objects and queues are records alone. `takes_over`: a creation that was cut off finds what it made.
     """
 
     def connect(id: str) -> AccountSite:
         account = SimulatedAccount(folder / f"account-{id}.sqlite")
         return AccountSite(account, backends(account, plane or NoControlPlane(), make_nodes, clients_of(id) if clients_of else None))
 
-    return AwsProvider(connect, environment=environment)
+    return AwsProvider(connect, environment=environment, takes_over=takes_over)
 
 
 def backends(

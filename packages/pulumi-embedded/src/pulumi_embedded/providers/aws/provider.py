@@ -1,8 +1,9 @@
 """The double of the pulumi aws provider: checks as the SDK, the service models and the catalogue say, and keeps what it makes in an account.
 
-Trap: `create` may be repeated after a kill, and the engine says when it is. An object that this URN made and that the engine has not named
-in this operation is then a leftover: it is adopted when its inputs are the same and discarded when they are not. Without a cut-off creation
-in the state (its file is lost) it is what it is to AWS, somebody's object: its name is taken, and what has no name is made a second time.
+Trap: `create` may be repeated after a kill, and the engine says when it is. What the cut-off one made is to AWS somebody's object, and so it
+is here: its name is taken, and what has no name is made a second time (pulumi/pulumi#11599), but for what a creation only sets
+(`overwriting.py`). A host whose own command goes on where it was killed says `takes_over`: an object that this URN made and that the engine
+has not named in this operation is then adopted when its inputs are the same and discarded when they are not.
 """
 
 import hashlib
@@ -34,6 +35,7 @@ from pulumi_embedded.providers.aws.changes import compare
 from pulumi_embedded.providers.aws.kind import ACCOUNT_ID, AwsKind, Facts, at, merged_tags
 from pulumi_embedded.providers.aws.limits import violations
 from pulumi_embedded.providers.aws.naming import identified, is_made_up, made_up_name
+from pulumi_embedded.providers.aws.overwriting import OVERWRITTEN
 from pulumi_embedded.providers.conform import closest, join, nonconformities
 from pulumi_embedded.providers.schema import declares, provider_schema
 
@@ -65,8 +67,9 @@ class AwsProvider(Provider):
         *,
         environment: Mapping[str, str],
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+        takes_over: bool = False,
     ) -> None:
-        self._connect = connect
+        self._connect, self._takes_over = connect, takes_over
         self._connected: AccountSite | None = None
         self._account_id = ACCOUNT_ID
         self._environment = environment
@@ -166,7 +169,8 @@ class AwsProvider(Provider):
         if step.preview:
             return "", kind.compute(facts)
         known = {id for own, id in self._named_by_engine if own == urn}
-        orphan = self._account.orphan(type, urn, known) if step.repeated else None
+        found_again = step.repeated and (self._takes_over or type in OVERWRITTEN)
+        orphan = self._account.orphan(type, urn, known) if found_again else None
         if orphan is not None and orphan.inputs == _concealed(kind, inputs):
             return self._finish(kind, orphan, inputs, step)
         if orphan is not None:

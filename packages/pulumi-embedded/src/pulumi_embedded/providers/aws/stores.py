@@ -2,7 +2,8 @@
 
 Requests are written from the inputs by botocore's own request shapes, so nothing is translated by hand that has the same name.
 Access logging is a record only: nobody writes access logs here, and moto checks its target in a way that S3 does not.
-Trap: a create that is repeated after a kill meets its own bucket or queue: that is success.
+Trap: a create that is repeated after a kill meets its own bucket or queue: that is success, where the account says that it is its own. Of a first
+one a bucket that exists is somebody's, in us-east-1 too (hashicorp/terraform-provider-aws, internal/service/s3/bucket.go, resourceBucketCreate).
 """
 
 import base64
@@ -125,6 +126,8 @@ class Buckets(ObjectBackend):
         wanted: dict[str, Any] = {"Bucket": object.id, "ObjectLockEnabledForBucket": inputs.get("objectLockEnabled") is True}
         if object.region != "us-east-1":
             wanted["CreateBucketConfiguration"] = {"LocationConstraint": object.region}
+        if not step.repeated and _exists(lambda: s3.head_bucket(Bucket=object.id)):
+            raise ProviderError(f"BucketAlreadyOwnedByYou: {object.id} exists: choose another name, or import it")
         with _answers(*_OWN):
             s3.create_bucket(**wanted)
         self._tag(s3, object)
