@@ -104,7 +104,7 @@ def _alert(tenant: str, model: Model, slo: Slo, burn: Burn, surroundings: Surrou
     annotations = {
         "summary": f"{tenant}/{model.name} burns the error budget of its objective ({objective}) at {burn.factor:g}x the allowed rate",
         "description": f"Measured over the last {burn.long} and {burn.short}; the window of the objective is {slo.window}. Owner: {_literal(model.owner)}."
-        f" Begin with `headway status {tenant}/{model.name} -e {surroundings.environment}`.",
+        f" Begin with `headway diagnose {tenant}/{model.name} -e {surroundings.environment}`.",
         "runbook_url": f"{surroundings.runbooks}/slo-burn-rate.md",
         **leads(surroundings.grafana, service_uid(tenant, model.name), {"tenant": tenant, "model": model.name}),
     }

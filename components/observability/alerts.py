@@ -18,8 +18,15 @@ from headway.wire import MIG_STARTUP_SECONDS, MIG_TAINT, QUARANTINE
 GPU_NODE = 'label_nvidia_com_gpu_present="true"'
 TENANTS = 'group by (namespace) (kube_namespace_labels{label_platform_io_tenant!=""})'
 """One series for each tenant's namespace."""
-_FIRST = "{{{{ with $labels.model }}}}Begin with `headway status {{{{ or $labels.namespace $labels.tenant }}}}/{{{{ . }}}} -e {environment}`.{{{{ end }}}}"
+_FIRST = (
+    "{{{{ with $labels.model }}}}Begin with `headway diagnose {{{{ or $labels.namespace $labels.tenant }}}}/{{{{ . }}}} -e {environment}`."
+    "{{{{ end }}}}"
+)
 """Nothing where a pod has another name than the platform gives."""
+_FIRST_OF_ALL = "`headway diagnose -e {environment}` says which services it hurts."
+"""Of an alert that names a node, a pool or a tenant."""
+_OF_ALL = (FailureLayer.REQUEST, FailureLayer.GPU, FailureLayer.NODE, FailureLayer.SCHEDULER)
+"""Layers whose alerts hurt services, whether they name one or not."""
 
 
 _FIRST_REPLICA_LOADS = (
@@ -467,7 +474,13 @@ def _rule(alert: Alert, runbooks: str, grafana: str | None, environment: str) ->
         "annotations": {
             "runbook_url": f"{runbooks}/{alert.runbook}",
             "summary": alert.summary,
-            **({"description": _FIRST.format(environment=environment)} if alert.of_one_service else {}),
+            **_begins(alert, environment),
             **leads(grafana, dashboard),
         },
     }
+
+
+def _begins(alert: Alert, environment: str) -> dict[str, str]:
+    if alert.of_one_service:
+        return {"description": _FIRST.format(environment=environment)}
+    return {"description": _FIRST_OF_ALL.format(environment=environment)} if alert.layer in _OF_ALL else {}

@@ -13,7 +13,7 @@ from headway.diagnosis.measure import FigureUnit
 from headway.diagnosis.measures import MEASURES
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, LatencyPhase
-from headway.diagnosis.wording import BLIND, NOTHING, cause_words, why_unknown
+from headway.diagnosis.wording import BLIND, NOTHING, cause_named, cause_words, why_unknown
 from headway.release.evidence.samples import TimedValue
 from headway.release.report.style import STYLE
 
@@ -63,7 +63,7 @@ def _diagnosis(this: Diagnosis) -> Iterator[str]:
         yield f"<h2>{_text(_sentence(this.links[0].says))}</h2>"
     match this.verdict:
         case DiagnosisVerdict.CAUSE:
-            verdict = f"Cause: {cause_words(this)} ({this.cause}, layer {this.layer})"
+            verdict = cause_named(cause_words(this), this.cause, this.layer)
         case DiagnosisVerdict.UNKNOWN:
             verdict = f"The cause is unknown: {why_unknown(this)}"
         case DiagnosisVerdict.NOTHING:

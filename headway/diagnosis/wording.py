@@ -2,11 +2,16 @@
 
 from collections.abc import Iterator
 
-from headway.diagnosis.hypothesis import Symptom
+from headway.diagnosis.hypothesis import CauseLayer, Symptom
 from headway.diagnosis.reasoning import Diagnosis
 
 NOTHING = "nothing is wrong, as far as can be seen"
 BLIND = "nobody can say whether something is wrong"
+
+
+def cause_named(words: str, cause: str, layer: CauseLayer | None) -> str:
+    """The line that tells people the cause."""
+    return f"Cause: {words} ({cause}, layer {layer})"
 
 
 def cause_words(this: Diagnosis) -> str:

@@ -81,6 +81,7 @@ ALL = (
             _REPLAYS,
             OneMoved("throttled_by_pod", by=2.0, least=0.05),
         ),
+        runbook="gpu-slow-and-silent",
         commands=(NODES, 'headway nodes quarantine {node} -e {environment} --reason "slower than its siblings"'),
     ),
 )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from components.observability import alerts
-from components.observability.alert import Alert
+from components.observability.alert import Alert, FailureLayer
 from components.observability.alerts import ALERTS
 from components.tenant import spending
 from sandbox.cluster.toolchain import Toolchain
@@ -34,10 +34,12 @@ def expects(name: str, at: str, fired: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def firing(case: Case) -> dict[str, Any]:
-    """Whoever is told of a service is told what to type first."""
+    """Whoever is told of a service is told what to type first; of a node, what says whom it hurts."""
     alert = BY_NAME[case.alert]
     service = f"{case.labels.get('namespace') or case.labels.get('tenant')}/{case.labels.get('model')}"
-    first = {"description": f"Begin with `headway status {service} -e prod`."} if "model" in case.labels else {}
+    first = {"description": f"Begin with `headway diagnose {service} -e prod`."} if "model" in case.labels else {}
+    if not alert.of_one_service and alert.layer is not FailureLayer.PLATFORM:
+        first = {"description": "`headway diagnose -e prod` says which services it hurts."}
     return {
         "exp_labels": {"layer": alert.layer.value, "severity": alert.severity.value, **case.labels},
         "exp_annotations": {"runbook_url": f"{RUNBOOKS}/{alert.runbook}", "summary": case.summary, **first},
