@@ -27,10 +27,20 @@ class StateKind(StrEnum):
     UNREADY = PendingKind.UNREADY
     ENDED = PendingKind.ENDED
     MEMORY_KILLED = PendingKind.MEMORY_KILLED
+    LOAD_FAILED = "load-failed"
+    """A server ended, or was ended by its startup probe, before it had loaded its model."""
+    PROCESS_DIED = "process-died"
+    """A process of a server died, in which its model computes."""
+    PROBE_FAILING = "probe-failing"
+    """A server runs, and its probe does not pass."""
     PROBE_KILLED = "probe-killed"
     """The kubelet ended a container whose liveness or startup probe failed."""
     HELD = "held"
     """A person holds a release."""
+
+
+ENDS = (StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.LOAD_FAILED, StateKind.PROCESS_DIED, StateKind.ENDED)
+"""How a container of a replica may have ended."""
 
 
 @dataclass(frozen=True, kw_only=True)

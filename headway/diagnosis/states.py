@@ -1,25 +1,21 @@
 """What the objects of the cluster say of one service now: why replicas are missing, what ended and by whom, which node is out of use.
 Pure; from objects as the API server answers them.
 
-Who ended a container: the kernel for its memory says `OOMKilled` in its last state; the kubelet for its liveness or startup
-probe says so in an event (`pkg/kubelet/kuberuntime/kuberuntime_manager.go`, "failed liveness probe, will be restarted"). Events are kept
-for an hour.
+Events are kept for an hour.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
+from headway.diagnosis.container_ends import how_it_ended, seconds
 from headway.diagnosis.facts import State, StateKind
 from headway.node_health.facts import Quarantine
 from headway.problem import on_one_line
-from headway.service_status.pending import PendingKind, condition, out_of_memory, pending, quarantined, quota_of, refused
+from headway.service_status.pending import PendingKind, condition, pending, quarantined, quota_of, refused
 from headway.wire import POOL, QUARANTINE
 
 Body = Mapping[str, Any]
 
-_PROBED = re.compile("failed (liveness|startup) probe, will be restarted")
 _ON_ITS_WAY = 300.0
 """Seconds for which a replica that is not ready is on its way, and not missing."""
 
@@ -42,42 +38,33 @@ def _missing(
         this = pending(pod, nodes, others, about.get(name, ()))
         if this is None or this.kind is PendingKind.LEAVING:
             continue
-        since = _seconds(pod["metadata"].get("creationTimestamp"))
+        if this.kind is PendingKind.ENDED and any("terminated" in each.get("lastState", {}) for each in _containers(pod)):
+            continue  # `_ended` says how
+        since = seconds(pod["metadata"].get("creationTimestamp"))
         if this.kind is PendingKind.UNREADY and since is not None and at - since < _ON_ITS_WAY and not _restarts(pod):
             continue
-        yield State(kind=StateKind(this.kind.value), subject=name, words=on_one_line(this.words), since=since)
+        kind = StateKind.PROBE_FAILING if this.kind is PendingKind.UNREADY and _fails_its_probe(pod, about.get(name, ())) else this.kind
+        yield State(kind=StateKind(kind.value), subject=name, words=on_one_line(this.words), since=since)
     for each in deployments:
         conditions = each.get("status", {}).get("conditions", [])
         message = next((c for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"), None)
         if message:
             kind = StateKind.QUOTA_FULL if quota_of(message.get("message", "")) else StateKind.UNPLACED
             words = on_one_line(refused(conditions))
-            yield State(kind=kind, subject=str(each["metadata"]["name"]), words=words, since=_seconds(message.get("lastTransitionTime")))
+            yield State(kind=kind, subject=str(each["metadata"]["name"]), words=words, since=seconds(message.get("lastTransitionTime")))
 
 
 def _ended(pods: Iterable[Body], events: Iterable[Body], at: float) -> Iterator[State]:
     about = _by_object(events)
     for pod in pods:
         name = str(pod["metadata"]["name"])
-        for each in pod.get("status", {}).get("containerStatuses", ()):
+        for each in _containers(pod):
             ended = each.get("lastState", {}).get("terminated")
-            finished = _seconds(ended.get("finishedAt")) if ended else None
+            finished = seconds(ended.get("finishedAt")) if ended else None
             if finished is None or at - finished > 3600:
                 continue
-            kind, words = _how(each, ended, about.get(name, ()), finished)
+            kind, words = how_it_ended(pod, each, about.get(name, ()))
             yield State(kind=kind, subject=name, words=on_one_line(words), since=finished)
-
-
-def _how(container: Body, ended: Body, events: Iterable[Body], finished: float) -> tuple[StateKind, str]:
-    times = container.get("restartCount", 0)
-    what = f"container {container.get('name', '?')} was started again {times} times, the last time after"
-    if out_of_memory(container):
-        return StateKind.MEMORY_KILLED, f"{what} the kernel ended it for its memory"
-    started = _seconds(ended.get("startedAt")) or 0.0
-    probed = [e for e in events if _PROBED.search(e.get("message", "")) and started <= (_seconds(_time(e)) or 0.0) <= finished + 1]
-    if probed:
-        return StateKind.PROBE_KILLED, f"{what} its probe failed"
-    return StateKind.ENDED, f"{what} it ended with {ended.get('reason', 'no reason')}, exit code {ended.get('exitCode', '?')}"
 
 
 def _nodes(deployments: Iterable[Body], pods: Iterable[Body], nodes: Iterable[Body]) -> Iterator[State]:
@@ -104,11 +91,20 @@ def _why_apart(node: Body) -> str:
 
 def _since(thing: Body, kind: str) -> float | None:
     found = next((c for c in thing.get("status", {}).get("conditions", ()) if c.get("type") == kind), None)
-    return _seconds(found.get("lastTransitionTime")) if found else None
+    return seconds(found.get("lastTransitionTime")) if found else None
+
+
+def _fails_its_probe(pod: Body, events: Iterable[Body]) -> bool:
+    running = any("running" in each.get("state", {}) and not each.get("ready") for each in _containers(pod))
+    return running and any(each.get("reason") == "Unhealthy" for each in events)
+
+
+def _containers(pod: Body) -> Sequence[Body]:
+    return pod.get("status", {}).get("containerStatuses", ())
 
 
 def _restarts(pod: Body) -> int:
-    return sum(int(each.get("restartCount", 0)) for each in pod.get("status", {}).get("containerStatuses", ()))
+    return sum(int(each.get("restartCount", 0)) for each in _containers(pod))
 
 
 def _by_object(events: Iterable[Body]) -> Mapping[str, Sequence[Body]]:
@@ -116,15 +112,3 @@ def _by_object(events: Iterable[Body]) -> Mapping[str, Sequence[Body]]:
     for event in events:
         found.setdefault(str(event.get("involvedObject", {}).get("name")), []).append(event)
     return found
-
-
-def _time(event: Body) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
-
-
-def _seconds(text: Any) -> float | None:
-    """Unix seconds of a time as the API server writes it; None for what is none."""
-    try:
-        return datetime.fromisoformat(str(text)).timestamp() if text else None
-    except ValueError:
-        return None

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
 from headway.diagnosis.comparison import LEAST_BLOCKS, mean
-from headway.diagnosis.facts import StateKind
+from headway.diagnosis.facts import ENDS, StateKind
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.onset import onset
@@ -47,6 +47,8 @@ _WAITING = (
     StateKind.POOL_EMPTY,
     StateKind.UNPLACED,
     StateKind.UNREADY,
+    StateKind.PROBE_FAILING,
+    StateKind.LOAD_FAILED,
 )
 
 SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
@@ -61,9 +63,7 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
         test=AnyOf((Above("limited", 0.01), Above("unproven", 0.01), Above("forbidden", 0.01))),
     ),
     Symptom.MISSING: SymptomSigns(says="replicas are missing", states=_WAITING),
-    Symptom.ENDING: SymptomSigns(
-        says="containers end and are started again", states=(StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.ENDED)
-    ),
+    Symptom.ENDING: SymptomSigns(says="containers end and are started again", states=ENDS),
     Symptom.HELD: SymptomSigns(says="a release does not go on", states=(StateKind.HELD,)),
     Symptom.SET_APART: SymptomSigns(says="a node under it is out of use", states=(StateKind.QUARANTINED, StateKind.NODE_UNREADY)),
 }

@@ -9,7 +9,7 @@ _CLOCK = OneMoved("clock", by=1.1, falls=True)
 _REPLAYS = OneMoved("replays", by=2.0, least=1.0)
 _SLOWER = ("one-replica-slow", "model-slower", "model-longer", "prefill-longer", "decode-longer")
 """A lone replica is every replica of its service, so all are slower where its GPU is."""
-_DIES = ("nobody-answers", "model-fails", "server-killed", "server-hangs")
+_DIES = ("nobody-answers", "model-fails", "server-killed", "server-hangs", "load-failure", "model-process-dead", "probe-fails")
 
 ALL = (
     Hypothesis(

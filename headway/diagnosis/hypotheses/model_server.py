@@ -2,7 +2,7 @@
 
 from headway.contract.runtime import Engine
 from headway.diagnosis.asking import ONE_REPLICA, Above, Fell, OneOfThem, PartOf, Rose, Says, Unproven
-from headway.diagnosis.facts import StateKind
+from headway.diagnosis.facts import ENDS, StateKind
 from headway.diagnosis.hypothesis import LOGS, NODES, STATUS, CauseLayer, Hypothesis, Symptom
 
 
@@ -115,12 +115,32 @@ ALL = (
         commands=(LOGS, STATUS),
     ),
     Hypothesis(
+        name="load-failure",
+        layer=CauseLayer.MODEL_SERVER,
+        says="the server cannot load its model, and ends before it is ready",
+        explains=(Symptom.ENDING, Symptom.MISSING, "server-ends", "fewer-replicas"),
+        predicts=(Says((StateKind.LOAD_FAILED,)),),
+        excludes=(Says((StateKind.MEMORY_KILLED,)),),
+        runbook="model-server-restarts",
+        commands=(LOGS, STATUS),
+    ),
+    Hypothesis(
+        name="model-process-dead",
+        layer=CauseLayer.MODEL_SERVER,
+        says="a process in which the model computes died, and its server ended with it",
+        explains=(Symptom.ENDING, "server-ends"),
+        predicts=(Says((StateKind.PROCESS_DIED,)),),
+        excludes=(Says((StateKind.MEMORY_KILLED,)),),
+        runbook="model-server-restarts",
+        commands=(LOGS,),
+    ),
+    Hypothesis(
         name="server-killed",
         layer=CauseLayer.MODEL_SERVER,
         says="the server ends again and again, by itself or by somebody's hand",
         explains=(Symptom.ENDING, "server-ends"),
         predicts=(Says((StateKind.ENDED,)),),
-        excludes=(Says((StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED)),),
+        excludes=(Says(tuple(each for each in ENDS if each is not StateKind.ENDED)),),
         runbook="model-server-restarts",
         commands=(LOGS,),
     ),
@@ -138,8 +158,18 @@ ALL = (
         layer=CauseLayer.MODEL_SERVER,
         says="the server ended, and requests failed until it was there again",
         explains=("nobody-answers", Symptom.MISSING),
-        predicts=(Says((StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.ENDED)),),
+        predicts=(Says(ENDS),),
         root=False,
+    ),
+    Hypothesis(
+        name="probe-fails",
+        layer=CauseLayer.MODEL_SERVER,
+        says="the server runs, and does not answer its probe as it should, so that it gets no requests",
+        explains=("nobody-answers", "fewer-replicas", Symptom.MISSING),
+        predicts=(Says((StateKind.PROBE_FAILING,)),),
+        excludes=(Says(ENDS),),
+        runbook="requests-unanswered",
+        commands=(STATUS, LOGS),
     ),
     Hypothesis(
         name="model-fails",

@@ -1,10 +1,8 @@
 """What a release, or a change that somebody made, may do."""
 
 from headway.diagnosis.asking import OldToo, Says, WasChanged
-from headway.diagnosis.facts import ChangeKind, StateKind
+from headway.diagnosis.facts import ENDS, ChangeKind, StateKind
 from headway.diagnosis.hypothesis import RELEASE, CauseLayer, Hypothesis, Symptom
-
-_ENDS = (StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.ENDED)
 
 ALL = (
     Hypothesis(
@@ -19,10 +17,12 @@ ALL = (
             "out-of-memory",
             "server-hangs",
             "server-killed",
+            "load-failure",
+            "model-process-dead",
             "cache-full",
         ),
         predicts=(WasChanged((ChangeKind.RELEASE,)),),
-        excludes=(OldToo(("compute_by_pod", "prefill_by_pod", "decode_by_pod", "queue_by_pod", "failures_by_pod"), _ENDS),),
+        excludes=(OldToo(("compute_by_pod", "prefill_by_pod", "decode_by_pod", "queue_by_pod", "failures_by_pod"), ENDS),),
         runbook="release-rolled-back",
         commands=(
             RELEASE,

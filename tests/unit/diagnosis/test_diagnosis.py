@@ -54,6 +54,9 @@ CASES = {
     "server-killed": played({"errors": 0.1, "unreached": 0.1}, states=(says(StateKind.ENDED),)),
     "out-of-memory": played({"errors": 0.1, "unreached": 0.1}, states=(says(StateKind.MEMORY_KILLED),)),
     "server-hangs": played({"errors": 0.9, "unreached": 0.9}, states=(says(StateKind.PROBE_KILLED),)),
+    "load-failure": played(states=(says(StateKind.LOAD_FAILED),)),
+    "model-process-dead": played({"errors": 0.1, "unreached": 0.1}, states=(says(StateKind.PROCESS_DIED),)),
+    "probe-fails": played({"errors": 0.3, "unreached": 0.3}, states=(says(StateKind.PROBE_FAILING),)),
     "quota-full": played(states=(says(StateKind.QUOTA_FULL),)),
     "quota-lowered": played(states=(says(StateKind.QUOTA_FULL),), changes=(hand(ChangeKind.QUOTA, 30.0),)),
     "image-missing": played(states=(says(StateKind.IMAGE_MISSING),)),
@@ -84,6 +87,11 @@ def test_a_release_that_happens_at_the_same_time_is_not_blamed(cause: str) -> No
     calm = CASES[cause]
     found = diagnoses(Observed(**{**calm.__dict__, "changes": (release(30.0),)}))
     assert [each.cause for each in found] == [cause]
+
+
+def test_a_version_that_cannot_be_loaded_is_the_cause_where_only_its_replicas_end() -> None:
+    (found,) = diagnoses(played(states=(says(StateKind.LOAD_FAILED),), changes=(release(30.0),)))
+    assert [link.name for link in found.links] == ["missing", "load-failure", "new-version"]
 
 
 def test_batches_that_fill_because_the_model_is_slow_are_not_its_cause() -> None:
