@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from benchmarks.diagnosis import server_incidents
 from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play, pod
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, State, StateKind
 
@@ -80,6 +81,7 @@ def _faults(calm: Play) -> Iterator[Incident]:
     yield one("node-in-quarantine", replicas=2, states=(_state(StateKind.QUARANTINED, "node-2"),))
     yield one("node-not-ready", replicas=2, states=(_state(StateKind.NODE_UNREADY, "node-2"),))
     yield one("release-held", states=(_state(StateKind.HELD, "r0123456789"),))
+    yield from server_incidents.faults(calm, one)
 
 
 _LOADS = {"light": Play(requests=20.0), "usual": Play(requests=60.0, each=0.005)}
