@@ -28,6 +28,9 @@ def drive(here: "ServicePlace", view: "ReleaseView", under_way: "RolloutState | 
 
     `regate`: see the driver.
     """
+    from functools import partial
+
+    from headway.diagnosis.of_rollback import of_rollback
     from headway.ledger.serving import released
     from headway.release.driver.driver import ReleaseDriver
     from headway.release.driver.holder import gone
@@ -43,7 +46,7 @@ def drive(here: "ServicePlace", view: "ReleaseView", under_way: "RolloutState | 
         leased_run = LeasedRun(here.ledger(), world, reading, this_runner(), gone=gone, told=told)
         try:
             with _kept(leased_run):
-                ended = ReleaseDriver(leased_run, regate=regate).run()
+                ended = ReleaseDriver(leased_run, regate=regate, diagnose=partial(of_rollback, here)).run()
         except UserError as refusal:
             if refusal.exit is not Exit.BUSY:
                 raise

@@ -222,9 +222,9 @@ class OldToo:
             return Answer(holds=None, said="there was no release")
         for measure in self.measures:
             for pod, found in facts.apart.get(measure, {}).items():
-                if _version(pod) != newest and found.rose(self.by):
+                if version_of(pod) != newest and found.rose(self.by):
                     return Answer(holds=True, said=f"the version before has it too: {pod}: {_words(measure, found)}", where=pod)
-        old = [each for each in facts.those(*self.kinds) if _version(each.subject) not in ("", newest)]
+        old = [each for each in facts.those(*self.kinds) if version_of(each.subject) not in ("", newest)]
         if old:
             return Answer(holds=True, said=f"the version before has it too: {old[0].subject}: {old[0].words}", where=old[0].subject)
         return Answer(holds=False, said=f"only pods of {newest} have it")
@@ -274,7 +274,7 @@ class Unproven:
         return Answer(holds=not found.rose(self.by), said=_words(self.measure, found))
 
 
-def _version(pod: str) -> str:
+def version_of(pod: str) -> str:
     """The release of a pod, by its name; empty where it has none."""
     found = _RELEASE.search(pod)
     return found[1] if found else ""

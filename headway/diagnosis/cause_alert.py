@@ -16,7 +16,7 @@ from typing import Any
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.hypothesis import CauseLayer
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
-from headway.diagnosis.wording import NOTHING, cause_words, next_steps
+from headway.diagnosis.wording import next_steps, summary
 from headway.problem import printable
 from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY
 
@@ -79,20 +79,6 @@ def _alert(this: Diagnosis, receiver: str, places: MessagePlaces) -> Mapping[str
         "startsAt": _time(this.at),
         "endsAt": _time(this.at + LASTS_SECONDS),
     }
-
-
-def summary(this: Diagnosis) -> str:
-    """One line: what hurts, and why."""
-    match this.verdict:
-        case DiagnosisVerdict.CAUSE:
-            text = f"{this.chain}: {this.links[0].says}, because {cause_words(this)}"
-        case DiagnosisVerdict.UNKNOWN:
-            text = f"{this.chain}: {this.links[0].says}, and its cause is unknown"
-        case DiagnosisVerdict.BLIND:
-            text = f"{this.chain}: nobody can say what is wrong, for too little was seen"
-        case DiagnosisVerdict.NOTHING:
-            text = f"{this.chain}: {NOTHING}"
-    return printable(text)
 
 
 def description(this: Diagnosis, environment: str) -> str:

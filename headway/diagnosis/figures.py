@@ -23,9 +23,13 @@ def shown(value: float, unit: FigureUnit) -> str:
 
 def both(found: BeforeAfter, unit: FigureUnit) -> str:
     """`3 ms before, 41 ms since (+36 to +40 ms, n 30 and 18)`: both means, the interval of what they differ by, and of how many steps."""
+    n = f"n {found.blocks[0]} and {found.blocks[1]}"
+    return f"{shown(found.before, unit)} before, {shown(found.since, unit)} since ({interval(found, unit)}, {n})"
+
+
+def interval(found: BeforeAfter, unit: FigureUnit) -> str:
+    """`+36 to +40 ms`: what both means differ by."""
     low, high = (f"{'+' if each >= 0 else '-'}{shown(abs(each), unit)}" for each in (found.low, found.high))
     number, _, unit_of_low = low.partition(" ")
     low = number if high.endswith(f" {unit_of_low}") else low
-    return (
-        f"{shown(found.before, unit)} before, {shown(found.since, unit)} since ({low} to {high}, n {found.blocks[0]} and {found.blocks[1]})"
-    )
+    return f"{low} to {high}"

@@ -11,7 +11,7 @@ from typing import Any
 from headway.contract.part import Part
 from headway.diagnosis.hypothesis import CauseLayer, Symptom
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
-from headway.diagnosis.wording import next_steps
+from headway.diagnosis.wording import next_steps, summary
 
 RUNBOOKS = "docs/runbooks"
 
@@ -73,6 +73,8 @@ class DiagnosisRecord(Part):
     """The moment that was looked at (RFC 3339, UTC)."""
     verdict: DiagnosisVerdict
     """Whether a cause was found, is unknown, nothing is wrong, or too little was seen to say so."""
+    summary: str
+    """In one line what hurts, and why."""
     symptom: Symptom | None
     """What hurts; null where nothing does, or nobody can say."""
     also: tuple[Symptom, ...]
@@ -114,6 +116,7 @@ def of_one(this: Diagnosis, environment: str) -> dict[str, Any]:
         service=this.chain,
         at=time(this.at),
         verdict=this.verdict,
+        summary=summary(this),
         symptom=this.symptom,
         also=this.also,
         since=time(this.onset) if this.onset is not None else None,

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from headway.diagnosis.hypothesis import CauseLayer, Symptom
-from headway.diagnosis.reasoning import Diagnosis
+from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict
+from headway.problem import printable
 
 NOTHING = "nothing is wrong, as far as can be seen"
 BLIND = "nobody can say whether something is wrong"
@@ -18,6 +19,20 @@ def cause_words(this: Diagnosis) -> str:
     """Of a diagnosis with a cause: which, and where."""
     deepest = this.links[-1]
     return f"{deepest.says} ({deepest.where})" if deepest.where else deepest.says
+
+
+def summary(this: Diagnosis) -> str:
+    """One line: what hurts, and why."""
+    match this.verdict:
+        case DiagnosisVerdict.CAUSE:
+            text = f"{this.chain}: {this.links[0].says}, because {cause_words(this)}"
+        case DiagnosisVerdict.UNKNOWN:
+            text = f"{this.chain}: {this.links[0].says}, and its cause is unknown"
+        case DiagnosisVerdict.BLIND:
+            text = f"{this.chain}: nobody can say what is wrong, for too little was seen"
+        case DiagnosisVerdict.NOTHING:
+            text = f"{this.chain}: {NOTHING}"
+    return printable(text)
 
 
 def why_unknown(this: Diagnosis) -> str:

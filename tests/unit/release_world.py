@@ -28,6 +28,7 @@ from headway.release.driver.adoption import adopt
 from headway.release.driver.driver import ReleaseDriver
 from headway.release.driver.labelled import LabelledComparison
 from headway.release.driver.leased_run import LeasedRun
+from headway.release.driver.rollback_diagnosis import DiagnoseRollback
 from headway.release.driver.rollout_state import RolloutState, ServiceState, fold
 from headway.release.driver.service_under_release import DrainResult, LiveRoute, ProbeResult, RawCounters
 from headway.release.driver.start import GoldenTrial, StartOptions, begin
@@ -342,8 +343,11 @@ class Scene:
     def begin(self, answers: GoldenTrial = UNASKED, **start: Any) -> None:
         begin(self.ledger(), self.store, self.new, ROOM, StartOptions(**start), answers)
 
-    def driver(self, holder: str = "one", *, regate: str | None = None, **more: Any) -> ReleaseDriver:
-        return ReleaseDriver(LeasedRun(self.ledger(holder), self.world, Reading(), holder, **more), regate=regate)
+    def driver(
+        self, holder: str = "one", *, regate: str | None = None, diagnose: DiagnoseRollback | None = None, **more: Any
+    ) -> ReleaseDriver:
+        leased_run = LeasedRun(self.ledger(holder), self.world, Reading(), holder, **more)
+        return ReleaseDriver(leased_run, regate=regate, diagnose=diagnose)
 
     def service(self) -> ServiceState:
         return fold(self.ledger().read())

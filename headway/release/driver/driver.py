@@ -23,6 +23,7 @@ from headway.release.driver.judge import carried_over, decided_by, gate_version
 from headway.release.driver.leased_run import SLICE_SECONDS, LeasedRun
 from headway.release.driver.refusal import by_policy, described, unevaluated, why
 from headway.release.driver.retry import with_retries
+from headway.release.driver.rollback_diagnosis import DiagnoseRollback, RollbackDiagnosis
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.driver.service_under_release import LiveRoute, ProbeResult
 from headway.release.plan import StepKind
@@ -46,10 +47,11 @@ TICKS_BETWEEN_CLOCKS = 10
 
 class ReleaseDriver:
     """Drives the running release of one service. `regate`: why this gate may decide a release that another one began;
-    without a reason it does not."""
+    without a reason it does not. `diagnose`: asks why a version was rolled back."""
 
-    def __init__(self, leased_run: LeasedRun, *, regate: str | None = None) -> None:
+    def __init__(self, leased_run: LeasedRun, *, regate: str | None = None, diagnose: DiagnoseRollback | None = None) -> None:
         self._leased_run, self._world, self._regate = leased_run, leased_run.world, regate
+        self._diagnosis = RollbackDiagnosis(diagnose)
 
     def run(self) -> RolloutState:
         """Carry on until the running release is over; answers how it ended. One that is over already is answered at
@@ -95,6 +97,7 @@ class ReleaseDriver:
         rollout = self._leased_run.service.running
         action = next_action(rollout) if rollout else None
         if rollout and action:
+            self._diagnosis.ask(rollout)
             self._perform(rollout, action)
 
     def _perform(self, rollout: RolloutState, action: DriverAction) -> None:
@@ -127,7 +130,7 @@ class ReleaseDriver:
                 if outcome is ReleaseOutcome.PROMOTED or not rollout.unreconciled:  # else an update that hangs may still move it
                     self._leased_run.unwatch(rollout)
                 body = {"outcome": outcome.value, "reason": reason, "reconciled": not rollout.unreconciled, "ticks": rollout.ticks}
-                self._leased_run.write(EventKind.ENDED, body)
+                self._leased_run.write(EventKind.ENDED, {**body, **self._diagnosis.found(rollout, outcome)})
 
     def _learn(self, rollout: RolloutState) -> None:
         """Keep what the stable version did before. What tells nothing of it is not kept, for no gate could begin with it: metrics that are

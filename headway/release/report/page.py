@@ -16,7 +16,7 @@ from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.evaluator.after_promotion import AfterPromotion
-from headway.release.report import measured, plots, token_figures
+from headway.release.report import diagnosed, measured, plots, token_figures
 from headway.release.report.answers import after_promotion
 from headway.release.report.style import STYLE
 from headway.release.report.token_figures import TokenSums
@@ -72,6 +72,7 @@ def html(chain: str, environment: str, rollout: RolloutState, events: Sequence[E
         _section("Traffic", _traffic(reported)),
         _section("Measured", _measured(reported)),
         _section("Evidence", "".join(_signals(reported))),
+        _section("Diagnosis", diagnosed.html(rollout)) if diagnosed.known(rollout) else "",
         _section("What changed", _difference(rollout.body["difference"])),
         _section("What happened", _story(reported)),
         _section("After the promotion", after_promotion(since)) if since and since.known else "",

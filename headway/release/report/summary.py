@@ -9,7 +9,7 @@ from headway.ledger.events import Event
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
-from headway.release.report import measured, token_figures
+from headway.release.report import diagnosed, measured, token_figures
 from headway.release.report.page import about
 from headway.release.report.token_figures import TokenSums
 
@@ -38,6 +38,7 @@ def markdown(chain: str, rollout: RolloutState, events: Sequence[Event]) -> str:
             lines.append(f"| {name} | {says} | {found} | {float(signal['evidence'] or 0):.3g} of {float(signal['bound']):.0f} | {proof} |")
         if remark := token_figures.remark(known.tokens.get("new", TokenSums()), known.control_tokens):
             lines += ["", remark]
+    lines += diagnosed.markdown(rollout)
     changes = rollout.body["difference"]["changes"]
     if changes:
         lines += ["", "| field | before | now |", "|---|---|---|"]

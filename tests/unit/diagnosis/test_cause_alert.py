@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.diagnosis.cause_alert import LASTS_SECONDS, MOST_CHARACTERS, MessagePlaces, description, place_of, summary, told
+from headway.diagnosis.cause_alert import LASTS_SECONDS, MOST_CHARACTERS, MessagePlaces, description, place_of, told
 from headway.diagnosis.facts import Blindness, StateKind
 from headway.diagnosis.hypothesis import CauseLayer, Symptom
 from headway.diagnosis.notification import LARGEST_BYTES, AskedServices, FiringAlert, asked, firing
 from headway.diagnosis.reasoning import METRICS, ChainLink, Diagnosis, DiagnosisVerdict, Doubt, diagnoses
+from headway.diagnosis.wording import summary
 from headway.wire import CAUSE_ALERT, CAUSE_GROUP, CAUSE_SEVERITY
 from tests.unit.diagnosis.played import AT, played, says
 

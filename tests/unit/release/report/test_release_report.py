@@ -11,6 +11,8 @@ from xml.etree import ElementTree
 import pytest
 
 from headway.contract.reading.loader import load_tenant
+from headway.diagnosis.reasoning import diagnoses
+from headway.diagnosis.record import of_one
 from headway.ledger.events import Event
 from headway.problem import UserError
 from headway.release import messages
@@ -19,6 +21,7 @@ from headway.release.driver.rollout_state import RolloutState, fold
 from headway.release.notify import Webhook
 from headway.release.report import page, plots, summary
 from tests.loopback import Handler, served
+from tests.unit.diagnosis.played import played
 from tests.unit.release_kill import Shelf, promoting
 from tests.unit.release_world import BAD, CHAIN, Scene
 
@@ -124,6 +127,51 @@ def test_the_verdict_the_difference_and_the_hash_of_the_chain_are_on_the_page(en
     assert "Requests are slower than the policy tolerates." in text
     assert "artifact.version" in text and "2026.12.1" in text
     assert head in text
+
+
+def _diagnosis() -> dict[str, Any]:
+    """Of a service that is slow, with a stranger's words in it."""
+    found = diagnoses(played({"compute": 0.060}))
+    of_pods = {"says": "mean time of the model itself", "new": "60 ms", "stable": "18 ms", "difference": "+41 to +43 ms", "differs": True}
+    same = {**of_pods, "says": "memory in use", "differs": False}
+    record = of_one(found[0], "sandbox")
+    record["unseen"] = [{"what": "pods", "why": "<i>away</i>"}]
+    return {"at": "2026-11-21T12:00:00Z", "diagnoses": [record], "versions": [of_pods, same]}
+
+
+def diagnosed(ended: tuple[Scene, RolloutState], **body: Any) -> RolloutState:
+    rollout = ended[1]
+    return replace(rollout, ended={**(rollout.ended or {}), **body})
+
+
+def test_a_rolled_back_releases_page_has_its_diagnosis(ended: tuple[Scene, RolloutState]) -> None:
+    text = page.html(CHAIN, "sandbox", diagnosed(ended, diagnosis=_diagnosis()), ended[0].ledger().read())
+    tags = Tags()
+    tags.feed(text)
+    assert tags.open == [] and tags.loaded == []
+    said = " ".join(" ".join(tags.text).split())
+    assert "Vision/defects: answers take longer, because the version that serves takes longer for the same work" in said
+    assert "mean time of the model itself 60 ms 18 ms +41 to +43 ms" in said
+    assert "memory in use (no difference proven)" in said
+    assert "&lt;i&gt;away" in text and "<i>away" not in text
+
+
+def test_a_rolled_back_releases_summary_has_its_diagnosis(ended: tuple[Scene, RolloutState]) -> None:
+    text = summary.markdown(CHAIN, diagnosed(ended, diagnosis=_diagnosis()), ended[0].ledger().read())
+    assert "- vision/defects: answers take longer, because the version that serves takes longer" in text
+    assert "- mean time of the model itself: new 60 ms, stable 18 ms (+41 to +43 ms)" in text
+    assert "memory in use" not in text
+
+
+def test_a_report_says_why_there_is_no_diagnosis(ended: tuple[Scene, RolloutState]) -> None:
+    rollout = diagnosed(ended, undiagnosed="it took longer than 20 s")
+    events = ended[0].ledger().read()
+    for text in (page.html(CHAIN, "sandbox", rollout, events), summary.markdown(CHAIN, rollout, events)):
+        assert "There is no diagnosis: it took longer than 20 s." in text
+
+
+def test_a_release_that_nobody_diagnosed_has_no_such_section(ended: tuple[Scene, RolloutState]) -> None:
+    assert "<h2>Diagnosis</h2>" not in shown(ended)
 
 
 def test_evidence_is_drawn_up_to_its_boundary_and_no_further() -> None:
