@@ -37,13 +37,13 @@ CLUSTER_ROLE = NODE_HEALTH_FIELD_MANAGER
 
 
 _EVERYWHERE: tuple[rbac.Right, ...] = (
-    ("", ("nodes",), ("get", "list", "watch", "patch")),
-    ("", ("pods",), ("get", "list", "watch")),
+    ("", ("nodes",), ("list", "patch")),
+    ("", ("pods",), ("list",)),
     ("", ("pods/eviction",), ("create",)),
-    ("", ("configmaps",), ("list",)),
-    ("", ("events",), ("create", "patch")),
-    ("nvidia.com", ("clusterpolicies",), ("get",)),
 )
+_EVENTS: rbac.Right = ("", ("events",), ("create",))
+_PLACE_OF_EVENTS = "default"
+"""Of objects without a namespace, such as nodes (kubernetes, pkg/apis/core/validation/events.go)."""
 _AT_HOME: tuple[rbac.Right, ...] = (
     ("", ("pods",), ("create", "delete")),
     ("", ("configmaps",), ("get",)),
@@ -59,6 +59,7 @@ def manifests(pools: Sequence[Pool], mirror: str | None = None, annotations: Ann
     found = labels(SERVICE_ACCOUNT)
     subjects = [rbac.account(SERVICE_ACCOUNT, NODE_HEALTH_NAMESPACE)]
     everywhere = rbac.role(CLUSTER_ROLE, rbac.rules(*_EVERYWHERE), found)
+    events = rbac.role(CLUSTER_ROLE, rbac.rules(_EVENTS), found, _PLACE_OF_EVENTS)
     home = rbac.role(SERVICE_ACCOUNT, rbac.rules(*_AT_HOME), found, NODE_HEALTH_NAMESPACE)
     bounds = manifests_of(RULE)
     return (
@@ -83,6 +84,8 @@ def manifests(pools: Sequence[Pool], mirror: str | None = None, annotations: Ann
         ),
         Manifest(role="everywhere", body=everywhere),
         Manifest(role="everywhere-binding", after=("account", "everywhere", bounds[-1].role), body=rbac.binding(everywhere, subjects)),
+        Manifest(role="events", body=events),
+        Manifest(role="events-binding", after=("account", "events"), body=rbac.binding(events, subjects)),
         Manifest(role="home", body=home),
         Manifest(role="home-binding", after=("account", "home"), body=rbac.binding(home, subjects)),
     )

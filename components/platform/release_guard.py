@@ -24,7 +24,7 @@ _RULES = (
         ("networking.istio.io", ("virtualservices",), ("list", "patch")),
         ("coordination.k8s.io", ("leases",), ("create",)),
     ),
-    *rbac.rules(("coordination.k8s.io", ("leases",), ("get", "patch")), names=[RELEASE_GUARD_LEASE]),
+    *rbac.rules(("coordination.k8s.io", ("leases",), ("patch",)), names=[RELEASE_GUARD_LEASE]),
 )
 _ALIVE = "import os, sys, time; sys.exit(time.time() - os.path.getmtime(sys.argv[1]) > float(sys.argv[2]))"
 
