@@ -117,6 +117,11 @@ SAMPLES_PROVIDER = "otel-samples"
 COLLECTOR = "otel-collector"
 """The Service of namespace `monitoring` to which every proxy tells what became of a request."""
 
+# Dashboards -----------------------------------------------------------------------------------------------------------------------
+
+TRAIL = "headway-trail"
+"""The dashboard of requests, logs and causes, by its uid."""
+
 # The loops that run in the cluster ------------------------------------------------------------------------------------------------
 
 ACTIVATOR_NAMESPACE = "activator"

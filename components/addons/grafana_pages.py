@@ -6,8 +6,8 @@ Nothing without Grafana's address, which an environment's stack file has: how pe
 from collections.abc import Mapping
 from urllib.parse import urlencode
 
-from components.addons.prometheus import TRAIL
 from components.naming import distinct
+from headway.wire import TRAIL
 
 UID_LIMIT = 40
 """Of Grafana."""

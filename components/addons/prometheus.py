@@ -11,7 +11,7 @@ from typing import Any
 
 from components.addons.placement import A_FEW_AT_ONCE, ON_SYSTEM_NODES, requests, spread
 from components.versions import PROMETHEUS_DIGEST, PROMETHEUS_TAG
-from headway.wire import MODEL, MONITORING_NAMESPACE, POOL, RELEASE, TENANT, WORKLOAD_CLASS
+from headway.wire import MODEL, MONITORING_NAMESPACE, POOL, RELEASE, TENANT, TRAIL, WORKLOAD_CLASS
 
 NAMESPACE = MONITORING_NAMESPACE
 SERVICE = f"http://prometheus-operated.{NAMESPACE}.svc.cluster.local:9090"
@@ -23,8 +23,6 @@ DASHBOARDS_READER = "headway-dashboards-reader"
 """What Grafana may read of the cluster, by the name of its role (`components.observability.manifests.rights`). The
 chart's own role reads every Secret of every namespace, for a page that anybody in the network can open.
 """
-TRAIL = "headway-trail"
-"""The dashboard of requests and logs, by its uid."""
 STORAGE_CLASS = "gp3-encrypted"
 RETAINED_SHARE_PERCENT = 85
 """Of its volume; the rest is for the write-ahead log and compaction."""

@@ -9,9 +9,9 @@ labels of the legend are handed on.
 import re
 from collections.abc import Iterable, Mapping
 
-from components.addons.prometheus import TRAIL
+from headway.wire import TRAIL
 
-TITLE = "Requests and logs of this series"
+TITLE = "Requests, logs and causes of this series"
 
 NAMES: Mapping[str, tuple[str, ...]] = {
     "tenant": ("tenant", "destination_service_namespace", "exported_namespace", "namespace", "platform_io_tenant"),

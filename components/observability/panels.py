@@ -16,8 +16,8 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacement
 from grafana_foundation_sdk.models.dashboard import DashboardLinkType, DataSourceRef, DynamicConfigValue, VariableRefresh
 
-from components.addons.prometheus import TRAIL
 from components.observability import links
+from headway.wire import TRAIL
 
 PROMETHEUS = DataSourceRef(type_val="prometheus", uid="prometheus")
 """As kube-prometheus-stack names its own."""

@@ -1,5 +1,5 @@
 """The way of requests: the proxies' lines, the traces and what the servers printed, of one release, one pod or one
-request.
+request; and why alerts of its service fired.
 
 Every panel that knows a tenant leads here. A request is asked for by the id that its answer carries
 (`x-request-id`), which is in its line and in its spans. The trap: a Viewer of Grafana has no Explore, so a way that
@@ -7,9 +7,9 @@ leads through it ends there for everybody; this page is a dashboard.
 """
 
 from components.addons.otel import ACCESS_LOG
-from components.addons.prometheus import TRAIL
 from components.observability.links import NAMES
 from components.observability.panels import Dashboard, PanelSource, PanelUnit, panel, row
+from headway.wire import DIAGNOSIS_NAMESPACE, TRAIL
 
 REQUEST, TRACE = "request", "trace"
 _OF_RELEASE = ' | tenant=~"$tenant" | model=~"$model" | release=~"$release"'
@@ -58,6 +58,16 @@ PAGE = Dashboard(
                 store=PanelSource.LOG_RATES,
                 unit=PanelUnit.BYTES,
                 meaning="Bytes per second. Log lines of proxies have no namespace.",
+            ),
+        ),
+        row(
+            "Diagnosis",
+            panel(
+                "Causes of alerts",
+                # The loop says of each diagnosis what it tells people: `tenant/model: what hurts, because ...`.
+                f'{{k8s_namespace_name="{DIAGNOSIS_NAMESPACE}"}} |~ "$tenant/$model: "',
+                store=PanelSource.LOGS,
+                meaning="Why alerts fired, as people were told. `headway diagnose TENANT/MODEL --at TIME` answers for any moment.",
             ),
         ),
     ),

@@ -12,13 +12,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+from urllib.parse import urlencode
 
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.hypothesis import CauseLayer
+from headway.diagnosis.observed import BEFORE_SECONDS
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
+from headway.diagnosis.record import time
 from headway.diagnosis.wording import next_steps, summary
 from headway.problem import printable
-from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY
+from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY, TRAIL
 
 LASTS_SECONDS = 600.0
 """Alertmanager asks again every five minutes for as long as a page fires (`DIAGNOSIS_REPEAT` of `components/observability/routes.py`)."""
@@ -71,7 +74,7 @@ def _alert(this: Diagnosis, receiver: str, places: MessagePlaces) -> Mapping[str
     }
     links = {
         **({"runbook_url": f"{places.runbooks}/{this.runbook}.md"} if places.runbooks and this.runbook else {}),
-        **({"dashboard_url": f"{places.grafana}/d/headway-overview"} if places.grafana else {}),
+        **({"dashboard_url": f"{places.grafana}/d/headway-overview", "logs_url": _trail(this, places.grafana)} if places.grafana else {}),
     }
     return {
         "labels": labels,
@@ -81,10 +84,20 @@ def _alert(this: Diagnosis, receiver: str, places: MessagePlaces) -> Mapping[str
     }
 
 
+def _trail(this: Diagnosis, grafana: str) -> str:
+    """Its requests, logs and causes from before it began until now (Grafana, "Dashboard URL variables": times in milliseconds)."""
+    began = this.onset if this.onset is not None else this.at - BEFORE_SECONDS
+    times = {"from": round((began - BEFORE_SECONDS) * 1000), "to": round(this.at * 1000)}
+    return f"{grafana}/d/{TRAIL}?{urlencode({'var-tenant': this.tenant, 'var-model': this.model, **times})}"
+
+
 def description(this: Diagnosis, environment: str) -> str:
-    """The figures that prove it, what was ruled out, what could be, what was not seen, and what to run next; the last is always there."""
+    """The figures that prove it, what was ruled out, what could be, what was not seen, how it is kept for the post-mortem, and what to run
+    next; the last is always there."""
     steps = [f"Next: {step}" for step in next_steps(this, environment)] or [f"Next: headway diagnose {this.chain} -e {environment}"]
-    end = "\n".join(printable(step) for step in steps[:3])
+    hurts = this.verdict in (DiagnosisVerdict.CAUSE, DiagnosisVerdict.UNKNOWN)
+    keeps = [f"Keep it: headway incident capture {this.chain} -e {environment} --at {time(this.at)} --out incident"] if hurts else []
+    end = "\n".join(printable(step) for step in (*keeps, *steps[:3]))
     return "\n".join([*_within(map(printable, _proof(this)), MOST_CHARACTERS - len(end) - 1), end])[:MOST_CHARACTERS]
 
 

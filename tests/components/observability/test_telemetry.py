@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,13 @@ from components.observability.service import service_dashboard
 from components.platform import mesh
 from headway.contract import sampling
 from headway.contract.units import Duration
+from headway.diagnosis.reasoning import diagnoses
+from headway.diagnosis.wording import summary
 from headway.signals.definition import GATEWAY_JOB
+from headway.wire import DIAGNOSIS_NAMESPACE
 from sandbox.traffic.mesh import listeners
 from tests.components.contracts import DEFECTS, MODELS, changed
+from tests.unit.diagnosis.played import played
 
 
 def sources() -> dict[str, dict[str, Any]]:
@@ -216,6 +221,15 @@ def test_the_runbook_of_lost_telemetry_names_a_panel_that_there_is() -> None:
     text = (Path(__file__).parents[3] / "docs" / "runbooks" / "telemetry-lost.md").read_text()
     assert trail.PAGE.title in text
     assert any(f"*{panel.title}*" in text for panel in trail.PAGE.panels)
+
+
+def test_a_way_ends_where_the_causes_of_the_services_alerts_are() -> None:
+    """The loop says each of them as its summary, which begins with the service."""
+    (query,) = next(panel.queries for panel in trail.PAGE.panels if panel.title == "Causes of alerts")
+    line = re.compile(query.expression.partition('|~ "')[2].removesuffix('"').replace("$tenant", "vision").replace("$model", "defects"))
+    (slow,) = diagnoses(played({"compute": 0.060}))
+    assert line.search(summary(slow)) and not line.search(summary(replace(slow, model="embeddings")))
+    assert f'k8s_namespace_name="{DIAGNOSIS_NAMESPACE}"' in query.expression
 
 
 def test_one_request_is_called_alike_by_its_series_its_line_and_its_spans() -> None:

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ from headway.diagnosis.hypothesis import CauseLayer, Symptom
 from headway.diagnosis.notification import LARGEST_BYTES, AskedServices, FiringAlert, asked, firing
 from headway.diagnosis.reasoning import METRICS, ChainLink, Diagnosis, DiagnosisVerdict, Doubt, diagnoses
 from headway.diagnosis.wording import summary
-from headway.wire import CAUSE_ALERT, CAUSE_GROUP, CAUSE_SEVERITY
+from headway.wire import CAUSE_ALERT, CAUSE_GROUP, CAUSE_SEVERITY, TRAIL
 from tests.unit.diagnosis.played import AT, played, says
 
 KNOWN = ("assist/chat", "vision/defects", "vision/embeddings")
@@ -118,6 +119,21 @@ def test_a_cause_goes_to_the_receiver_of_the_contract_with_what_proves_it() -> N
     assert "before, " in text and " since (" in text and "Ruled out: " in text
     assert text.splitlines()[-1].startswith("Next: headway ")
     assert found["annotations"]["dashboard_url"] == "https://grafana.example.com/d/headway-overview"
+
+
+def test_a_cause_leads_to_the_requests_and_logs_from_before_it_began() -> None:
+    (found,) = told(SLOW, "vision-oncall", PLACES, ())
+    address = urlsplit(found["annotations"]["logs_url"])
+    asked = {name: values[0] for name, values in parse_qs(address.query).items()}
+    assert address.path == f"/d/{TRAIL}"
+    assert (asked["var-tenant"], asked["var-model"]) == ("vision", "defects")
+    assert int(asked["from"]) / 1000 < (SLOW[0].onset or 0.0) < int(asked["to"]) / 1000 == AT
+
+
+def test_a_cause_says_how_it_is_kept_and_nothing_wrong_does_not() -> None:
+    said = "Keep it: headway incident capture vision/defects -e prod --at 2023-11-14T22:13:20Z --out incident"
+    assert said in description(SLOW[0], "prod").splitlines()
+    assert "Keep it" not in description(CALM[0], "prod")
 
 
 def test_a_cause_ends_by_itself_after_alertmanager_has_asked_twice() -> None:
