@@ -77,7 +77,7 @@ EXAMPLES = {
     "backtest": ("headway backtest vision/defects --prometheus http://127.0.0.1:9090 --hours 48",),
     "schema": ("headway schema model > model.schema.json",),
     "status": ("headway status -e prod", "headway status vision/defects -e prod --watch"),
-    "diagnose": ("headway diagnose -e prod", "headway diagnose vision/defects -e prod --since 6h"),
+    "diagnose": ("headway diagnose -e prod", "headway diagnose vision/defects -e prod --since 6h -o html > diagnosis.html"),
     "incident capture": ("headway incident capture vision/defects -e prod --out incident",),
     "incident verify": ("headway incident verify incident",),
     "logs": ("headway logs vision/defects -e prod --since 15m", "headway logs vision -e prod -f"),

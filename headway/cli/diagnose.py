@@ -4,21 +4,31 @@ Exit code 0 where nothing is wrong, 1 where something is, 3 where too little cou
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headway.cli.environment_choice import EnvironmentOption, to_read
-from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption, PrometheusOption
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
+    from headway.diagnosis.observed import Observed
     from headway.diagnosis.reasoning import Diagnosis
     from headway.release.service_place import ServicePlace
+
+    _Looked = Sequence[tuple[Observed, Sequence[Diagnosis]]]
+
+
+class DiagnosisOutput(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    HTML = "html"
+
 
 _AT_ONCE = 8
 _LONGEST = timedelta(days=7)
@@ -42,7 +52,10 @@ def diagnose(
     environment: EnvironmentOption = None,
     project: ProjectOption = None,
     prometheus: PrometheusOption = None,
-    output: OutputOption = Output.TEXT,
+    output: Annotated[
+        DiagnosisOutput,
+        typer.Option("--output", "-o", help="text for people, json for programs, html for a page with plots that needs no network"),
+    ] = DiagnosisOutput.TEXT,
 ) -> None:
     """Say why a service hurts: one chain of measured comparisons, what was ruled out by which figures, and what to do next."""
     now = datetime.now(UTC)
@@ -50,9 +63,9 @@ def diagnose(
     named, moment = asked(service, at, alert, now)
     length = span(since)
     here = _places(named, chosen, project, prometheus)
-    found = _diagnosed(here, moment, length, alone=named is not None)
-    _show(found, chosen, output, alone=named is not None)
-    raise typer.Exit(_exit(found))
+    looked = _looked(here, moment, length, alone=named is not None)
+    _show(looked, chosen, output, moment, alone=named is not None)
+    raise typer.Exit(_exit(each for _, found in looked for each in found))
 
 
 def asked(service: str | None, at: str | None, alert: Path | None, now: datetime) -> tuple[str | None, datetime]:
@@ -114,8 +127,8 @@ def _places(service: str | None, environment: str, project: Path | None, prometh
     return tuple(replace(each, prometheus=prometheus) for each in places(root, environment))
 
 
-def _diagnosed(here: "Sequence[ServicePlace]", at: datetime, length: float, *, alone: bool) -> "tuple[Diagnosis, ...]":
-    """Of every service, in the order of their names; of many, only the suspects are looked at whole."""
+def _looked(here: "Sequence[ServicePlace]", at: datetime, length: float, *, alone: bool) -> "_Looked":
+    """At every service, in the order of their names; of many, only the suspects are looked at whole."""
     from concurrent.futures import ThreadPoolExecutor
 
     from headway.diagnosis.gathering import gather, suspects
@@ -125,29 +138,35 @@ def _diagnosed(here: "Sequence[ServicePlace]", at: datetime, length: float, *, a
     moment = at.timestamp()
     worth = here if alone else suspects(here, at=moment, since=length)
 
-    def one(place: "ServicePlace") -> "tuple[Diagnosis, ...]":
-        if place in worth:
-            return diagnoses(gather(place, at=moment, since=length))
-        return diagnoses(Observed(tenant=place.tenant, model=place.model, at=moment, step=1.0))
+    def one(place: "ServicePlace") -> "tuple[Observed, tuple[Diagnosis, ...]]":
+        nothing = Observed(tenant=place.tenant, model=place.model, at=moment, step=1.0)
+        observed = gather(place, at=moment, since=length) if place in worth else nothing
+        return observed, diagnoses(observed)
 
     with ThreadPoolExecutor(max_workers=_AT_ONCE) as pool:
-        return tuple(each for found in pool.map(one, here) for each in found)
+        return tuple(pool.map(one, here))
 
 
-def _show(found: "Sequence[Diagnosis]", environment: str, output: Output, *, alone: bool) -> None:
-    if output is Output.JSON:
-        from headway.diagnosis.record import document
+def _show(looked: "_Looked", environment: str, output: DiagnosisOutput, at: datetime, *, alone: bool) -> None:
+    found = [each for _, diagnoses in looked for each in diagnoses]
+    match output:
+        case DiagnosisOutput.JSON:
+            from headway.diagnosis.record import document
 
-        print(json.dumps(document(found, environment), indent=2))
-        return
-    from rich.console import Console
+            print(json.dumps(document(found, environment), indent=2))
+        case DiagnosisOutput.HTML:
+            from headway.diagnosis.incident_page import diagnosis_html
 
-    from headway.cli import diagnosis_view
+            print(diagnosis_html(looked, environment, at.timestamp()), end="")
+        case DiagnosisOutput.TEXT:
+            from rich.console import Console
 
-    Console(highlight=False).print(diagnosis_view.drawn(found, environment, alone=alone))
+            from headway.cli import diagnosis_view
+
+            Console(highlight=False).print(diagnosis_view.drawn(found, environment, alone=alone))
 
 
-def _exit(found: "Sequence[Diagnosis]") -> Exit:
+def _exit(found: "Iterable[Diagnosis]") -> Exit:
     from headway.diagnosis.reasoning import DiagnosisVerdict
 
     verdicts = {each.verdict for each in found}

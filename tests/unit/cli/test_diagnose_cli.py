@@ -125,6 +125,25 @@ def test_what_programs_get_is_as_the_published_schema_says(world: type[Played], 
     jsonschema.validate(json.loads(one(command, "-o", "json").output), published, jsonschema.Draft202012Validator)
 
 
+def test_a_page_of_a_diagnosis_needs_nothing_from_elsewhere(world: type[Played], command: Command) -> None:
+    world.observed = played({"compute": 0.060})
+    answer = one(command, "-o", "html")
+    assert answer.exit_code == Exit.REFUSED
+    assert answer.output.startswith("<!doctype html>") and answer.output.endswith("</html>\n")
+    assert not re.search(r"<script|src=|href=|url\(|@import", answer.output)
+    assert "Cause: the version that serves takes longer for the same work" in answer.output
+    assert "<h3>Mean time of an answer at the gateway</h3>" in answer.output and "<polyline" in answer.output
+    assert "headway logs vision/defects -e sandbox --since 10m" in answer.output
+
+
+def test_a_page_of_many_services_shows_those_that_hurt(world: type[Played], command: Command) -> None:
+    world.gateway_is_read = world.failing = True
+    world.observed = played({"errors": 0.2, "failures": 0.2})
+    page = command("-e", "sandbox", "--at", WHEN, "--since", SINCE, "-o", "html").output
+    assert "<h1>vision/defects</h1><h2>Requests fail</h2>" in page
+    assert re.search(r"<h2>Nothing is wrong, as far as can be seen</h2><p>[a-z/]+, [a-z/]+</p>", page)
+
+
 def test_without_prometheus_it_says_what_was_not_seen(world: type[Played], command: Command) -> None:
     world.observed = None
     answer = one(command)

@@ -1,6 +1,7 @@
 """`headway incident` on the played series of a diagnosis: what is kept, how, and whether it is whole."""
 
 import json
+import re
 import stat
 from dataclasses import replace
 from math import nan
@@ -84,6 +85,25 @@ def test_a_page_begins_with_what_hurts_and_its_cause() -> None:
     slow = played({"compute": 0.060})
     page = html(slow, diagnoses(slow), "prod", [])
     assert "<h2>Answers take longer</h2><p>Cause: the version that serves takes longer for the same work" in page
+
+
+def test_a_page_draws_the_replica_that_is_to_blame_among_its_siblings() -> None:
+    apart = {"compute_by_pod": {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.042)}}
+    slow = played({"compute": 0.026}, apart=apart)
+    page = html(slow, diagnoses(slow), "prod", [])
+    (drawn,) = re.findall(r"<h3>Mean time of the model itself of c and 2 others</h3>.*?</svg>", page)
+    assert re.findall(r'<polyline class="(\w+)"', drawn) == ["copies", "copies", "against"]
+
+
+def test_a_page_draws_first_what_is_another_since_it_began() -> None:
+    refused = played({"limited": 0.4})
+    titles = re.findall(r"<h3>([^<]+)</h3><svg", html(refused, diagnoses(refused), "prod", []))
+    assert titles[0] == "Requests refused as too many (429)"
+
+
+def test_a_page_marks_the_part_of_an_answer_that_grew_most() -> None:
+    slow = played({"compute": 0.060})
+    assert set(re.findall(r'<i class="most"[^>]* title="([^"]+)"', html(slow, diagnoses(slow), "prod", []))) == {"compute"}
 
 
 def test_a_page_escapes_what_others_wrote() -> None:
