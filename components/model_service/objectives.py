@@ -2,8 +2,10 @@
 
 For each objective the share of bad requests is recorded over every window, and alerts compare two windows at once:
 the long one says that it matters, the short one that it still goes on (multi-window burn rates of the Google SRE
-workbook, chapter 5). The trap: a model with five requests an hour misses 99.9 % with its first error; each alert
-also asks for the contract's minimum of requests in its long window.
+workbook, chapter 5). The traps: a model with five requests an hour misses 99.9 % with its first error, so each alert
+also asks for the contract's minimum of requests in its long window; a service younger than a window would break all of
+them at once, so the longer ones are held; and the lower an objective, the later its first page (at 95 % after 43
+minutes in which nothing goes well, at 93 % never), so a breakdown has an alert of its own.
 """
 
 from collections.abc import Sequence
@@ -31,23 +33,23 @@ QUEUE_EDGES_S = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 1
 
 @dataclass(frozen=True, kw_only=True)
 class Burn:
-    """One alert: how much of the budget is gone when it fires, over which windows, at which multiple of the allowed
-    rate (for 30 days).
-    """
+    """One alert: over which windows, at which multiple of the allowed rate (for 30 days), and how long it must hold."""
 
     long: str
     short: str
     factor: float
     severity: str
-    hold: str
+    hold: str = "0s"
 
 
 BURNS = (
-    Burn(long="1h", short="5m", factor=14.4, severity="page", hold="2m"),
+    Burn(long="1h", short="5m", factor=14.4, severity="page"),
     Burn(long="6h", short="30m", factor=6, severity="page", hold="15m"),
     Burn(long="1d", short="2h", factor=3, severity="ticket", hold="1h"),
     Burn(long="3d", short="6h", factor=1, severity="ticket", hold="3h"),
 )
+BREAKDOWN = ("5m", "1m")
+"""Over both most of what may go well goes badly: of a breakdown somebody hears after half of the first."""
 MONTH_SECONDS = 30 * 86_400
 """The factors are given for a budget of 30 days; another window of the objective scales them."""
 WINDOWS = ("5m", "30m", "1h", "2h", "6h", "1d", "3d")
@@ -73,14 +75,27 @@ def rules(tenant: str, model: Model, surroundings: Surroundings) -> dict[str, An
 def _group(tenant: str, model: Model, slo: Slo, surroundings: Surroundings) -> dict[str, Any]:
     name = objective_name(slo)
     marks = {"model": model.name, "objective": name, "tenant": tenant}
+    alerts = burns(slo)
+    windows = sorted({*WINDOWS, *(burn.short for burn in alerts)}, key=_seconds)
     recorded = [
-        {"record": f"headway:slo_bad:share{window}", "expr": bad_share(tenant, model, slo, window), "labels": marks} for window in WINDOWS
+        {"record": f"headway:slo_bad:share{window}", "expr": bad_share(tenant, model, slo, window), "labels": marks} for window in windows
     ]
     allowed = {"record": "headway:slo_allowed:share", "expr": f"vector({1 - slo.objective.fraction:g})", "labels": marks}
     return {
         "name": f"{tenant}-{model.name}-{name}",
-        "rules": [allowed, *recorded, *(_alert(tenant, model, slo, burn, surroundings) for burn in BURNS)],
+        "rules": [allowed, *recorded, *(_alert(tenant, model, slo, burn, surroundings) for burn in alerts)],
     }
+
+
+def burns(slo: Slo) -> Sequence[Burn]:
+    """The alerts of an objective: those of `BURNS` that can fire, and before them that of a breakdown where the first page would be later."""
+    allowed = 1 - slo.objective.fraction
+    scale = slo.window.seconds / MONTH_SECONDS
+    found = [burn for burn in BURNS if burn.factor * scale * allowed < 1]
+    long, short = BREAKDOWN
+    if BURNS[0].factor * scale * allowed * _seconds(BURNS[0].long) > _seconds(long) / 2:
+        found.insert(0, Burn(long=long, short=short, factor=(1 + allowed) / 2 / allowed / scale, severity="page"))
+    return found
 
 
 def objective_name(slo: Slo) -> str:
@@ -102,7 +117,7 @@ def _alert(tenant: str, model: Model, slo: Slo, burn: Burn, surroundings: Surrou
         "without error" if isinstance(slo, Availability) else f"with {slo.signal.value.replace('_', ' ')} under {slo.threshold}"
     )
     annotations = {
-        "summary": f"{tenant}/{model.name} burns the error budget of its objective ({objective}) at {burn.factor:g}x the allowed rate",
+        "summary": f"{tenant}/{model.name} burns the error budget of its objective ({objective}) at {burn.factor:.3g}x the allowed rate",
         "description": f"Measured over the last {burn.long} and {burn.short}; the window of the objective is {slo.window}. Owner: {_literal(model.owner)}."
         f" Begin with `headway diagnose {tenant}/{model.name} -e {surroundings.environment}`.",
         "runbook_url": f"{surroundings.runbooks}/slo-burn-rate.md",

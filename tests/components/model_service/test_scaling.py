@@ -4,9 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from components.model_service.manifests import ServicePlan
+from components.model_service.objectives import burns
 from components.model_service.release import Release
 from headway.contract.scaling import ScalingSignal
 from headway.contract.units import Share
@@ -78,6 +81,21 @@ def test_a_burn_rate_is_scaled_to_the_objectives_window_and_budget() -> None:
         ("ticket", "1d"),
         ("ticket", "3d"),
     ]
+
+
+@given(objective=st.sampled_from(["50", "90", "93", "95", "99", "99.5", "99.9", "99.99"]), days=st.sampled_from([7, 28, 30, 90]))
+def test_a_breakdown_wakes_somebody_within_minutes_whatever_was_promised(objective: str, days: int) -> None:
+    slo = changed(DEFECTS, slo=[{"signal": "availability", "objective": f"{objective}%", "window": f"{days}d"}]).slo[0]
+    allowed = 1 - slo.objective.fraction
+    told = list[float]()
+    for burn in burns(slo):
+        limit = burn.factor * days / 30 * allowed
+        assert limit < 1, "no alert that cannot fire"
+        seconds = {"1m": 60, "5m": 300, "1h": 3600, "6h": 21_600, "1d": 86_400, "3d": 259_200}[burn.long]
+        if burn.severity == "page" and burn.hold == "0s":
+            told.append(limit * seconds)
+    assert min(told) <= 225
+    assert len(told) == 1 or told == sorted(told), "the breakdown's own alert only where it is the first"
 
 
 def test_the_longest_name_gives_autoscalers_that_keda_admits() -> None:

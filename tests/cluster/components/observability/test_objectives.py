@@ -18,6 +18,10 @@ MODEL = changed(DEFECTS)
 GROUPS = [g for g in objectives.rules("vision", MODEL, SURROUNDINGS)["spec"]["groups"] if g["name"].endswith("availability")]
 
 
+LENIENT = changed(DEFECTS, slo=[{"signal": "availability", "objective": "95%"}])
+"""Of whose budget a breakdown takes 43 minutes for the first two per cent."""
+
+
 def requests(well: float, failed: float) -> list[dict[str, str]]:
     """So many a step, for two hours."""
     to = {"destination_service_namespace": "vision", "destination_service_name": "defects-r0123456789", "reporter": "source"}
@@ -27,12 +31,34 @@ def requests(well: float, failed: float) -> list[dict[str, str]]:
     ]
 
 
-def fires(toolchain: Toolchain, folder: Path, shown: list[dict[str, str]], at: str, windows: dict[str, str]) -> str:
+def fires(toolchain: Toolchain, folder: Path, shown: list[dict[str, str]], at: str, windows: dict[str, str], model: Model = MODEL) -> str:
     """What promtool has against: at that time these long windows, with their severities, alert on availability, and no others."""
     expected = [{"labels": f'{{long_window="{window}",severity="{severity}"}}', "value": 1} for window, severity in sorted(windows.items())]
     query = 'count by (long_window, severity) (ALERTS{alertname="SloBurnRate",alertstate="firing",objective="availability"})'
     test = {"interval": "15s", "input_series": shown, "promql_expr_test": [{"expr": query, "eval_time": at, "exp_samples": expected}]}
-    return judge(toolchain, folder, [test], GROUPS)
+    groups = [g for g in objectives.rules("vision", model, SURROUNDINGS)["spec"]["groups"] if g["name"].endswith("availability")]
+    return judge(toolchain, folder, [test], groups)
+
+
+def breakdown(minutes: int) -> list[dict[str, str]]:
+    """An hour in which all went well, then as many minutes in which nothing did, and all well again."""
+    good, steps = requests(100, 100)
+    broken = minutes * 4
+    good["values"] = f"0+100x240 24000x{broken - 1} 24100+100x100"
+    steps["values"] = f"0x240 100+100x{broken - 1} {broken * 100}x100"
+    return [good, steps]
+
+
+def test_a_breakdown_of_a_lenient_promise_wakes_somebody_within_three_minutes(toolchain: Toolchain, tmp_path: Path) -> None:
+    assert fires(toolchain, tmp_path, breakdown(20), "63m", {"5m": "page"}, LENIENT) == ""
+
+
+def test_a_breakdown_that_is_over_within_a_minute_wakes_nobody(toolchain: Toolchain, tmp_path: Path) -> None:
+    assert all(fires(toolchain, tmp_path, breakdown(1), f"{minute}m", {}, LENIENT) == "" for minute in (61, 62, 63))
+
+
+def test_a_breakdown_of_a_strict_promise_is_told_once(toolchain: Toolchain, tmp_path: Path) -> None:
+    assert fires(toolchain, tmp_path, breakdown(20), "62m", {"1h": "page"}) == ""
 
 
 def test_a_promise_that_breaks_fast_wakes_somebody_within_minutes(toolchain: Toolchain, tmp_path: Path) -> None:
