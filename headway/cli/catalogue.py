@@ -78,7 +78,10 @@ EXAMPLES = {
     "schema": ("headway schema model > model.schema.json",),
     "status": ("headway status -e prod", "headway status vision/defects -e prod --watch"),
     "diagnose": ("headway diagnose -e prod", "headway diagnose vision/defects -e prod --since 6h -o html > diagnosis.html"),
-    "incident capture": ("headway incident capture vision/defects -e prod --out incident",),
+    "incident capture": (
+        "headway incident capture vision/defects -e prod --out incident",
+        "headway incident capture vision/defects -e prod --out incident --freeze",
+    ),
     "incident verify": ("headway incident verify incident",),
     "logs": ("headway logs vision/defects -e prod --since 15m", "headway logs vision -e prod -f"),
     "release start": ('headway release start vision/defects -e prod --reason "half the size"',),

@@ -17,6 +17,7 @@ from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import CLUSTER, METRICS, REQUESTS
 from headway.environment.port import OutOfReachError
+from headway.ledger.events import Event
 from headway.ledger.store import MissingStoreError, UnreachableError
 from headway.problem import UserError
 from headway.release.driver.rollout_state import fold
@@ -59,8 +60,9 @@ class _Collected:
             return otherwise
 
 
-def gather(here: ServicePlace, *, at: float, since: float) -> Observed:
-    """Everything about one service from `at` - `since` to `at`, in Unix seconds and seconds."""
+def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Sequence[Event]] | None = None) -> Observed:
+    """Everything about one service from `at` - `since` to `at`, in Unix seconds and seconds. `look`: reads its releases' chain, for who has
+    read it already."""
     collected = _Collected()
     step = max(SCRAPES_A_STEP * here.port.scrape_seconds, LEAST_STEP)
     hosts: dict[str, str] = {}
@@ -68,7 +70,7 @@ def gather(here: ServicePlace, *, at: float, since: float) -> Observed:
     if not collected.blind and "requests" not in series:
         collected.blind.append(Blindness(what=REQUESTS, why="the gateway's proxies are not read, or not all of them"))
     found, written = _cluster(here, collected, at, hosts)
-    releases = collected.heard("releases", lambda: fold(here.ledger().look()), None)
+    releases = collected.heard("releases", lambda: fold(look() if look else here.ledger().look()), None)
     if releases is not None:
         found += tuple(changes.held(releases.running))
         written += tuple(changes.of_releases(releases))

@@ -3,6 +3,7 @@
 import json
 import re
 import stat
+from collections.abc import Sequence
 from dataclasses import replace
 from math import nan
 from pathlib import Path
@@ -11,20 +12,42 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from headway.cli.main import app
+from headway.contract.reading.loader import load_tenant
 from headway.diagnosis.incident import redacted
 from headway.diagnosis.incident_page import html
 from headway.diagnosis.reasoning import diagnoses
+from headway.ledger.chain import Ledger
+from headway.ledger.events import Event
+from headway.ledger.store import FolderStore, UnreachableError
 from headway.problem import Exit, UserError
+from headway.release.driver.event_kinds import OperatorRequest
+from headway.release.driver.requests import ask
 from tests.unit.cli.test_diagnose_cli import SINCE, WHEN, Command, Played, command, world
 from tests.unit.cli.test_status_cli import PROJECT
 from tests.unit.diagnosis.played import played
+from tests.unit.release_world import Scene
 
 __all__ = ["command", "world"]
 
 
-def capture(folder: Path) -> Result:
-    words = ["incident", "capture", "vision/defects", "-e", "sandbox", "--at", WHEN, "--since", SINCE, "--out", str(folder)]
+def capture(folder: Path, *more: str) -> Result:
+    words = ["incident", "capture", "vision/defects", "-e", "sandbox", "--at", WHEN, "--since", SINCE, "--out", str(folder), *more]
     return CliRunner().invoke(app, [*words, "--project", str(PROJECT)])
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    """A release under way, in the ledger that the command reads."""
+    (found,) = load_tenant(PROJECT / "tenants/vision").contracts
+    scene = Scene.of(FolderStore(tmp_path / "ledger"), next(model for model in found.models if model.name == "defects"))
+    scene.begin()
+    return scene
+
+
+def frozen(scene: Scene) -> str | None:
+    running = scene.service().running
+    assert running is not None
+    return running.frozen
 
 
 def verify(folder: Path) -> Result:
@@ -43,6 +66,77 @@ def test_a_captured_folder_is_whole_and_for_its_owner_alone(world: type[Played],
     assert {stat.S_IMODE(each.stat().st_mode) for each in folder.iterdir()} == {0o600}
     assert json.loads((folder / "diagnosis.json").read_text())[0]["cause"] == "model-slower"
     assert verify(folder).exit_code == Exit.OK
+
+
+def test_without_freeze_a_capture_writes_nothing_to_the_ledger(command: Command, scene: Scene, tmp_path: Path) -> None:
+    before = len(scene.ledger().read())
+    capture(tmp_path / "incident")
+    assert len(scene.ledger().read()) == before
+
+
+def test_a_capture_that_freezes_holds_the_release_and_says_how_that_ends(command: Command, scene: Scene, tmp_path: Path) -> None:
+    answer = capture(tmp_path / "incident", "--freeze")
+    assert frozen(scene) == "an incident is captured"
+    said = f"release {scene.release} is frozen; `headway release resume vision/defects -e sandbox` lets it go on"
+    assert answer.output.index(said) < answer.output.index("files of vision/defects")
+    assert json.loads((tmp_path / "incident/manifest.json").read_text())["frozen"] == scene.release
+    assert "an incident is captured" in (tmp_path / "incident/ledger.json").read_text(), "the freeze is a part of what is kept"
+
+
+def test_a_release_that_is_held_already_is_not_held_twice(command: Command, scene: Scene, tmp_path: Path) -> None:
+    ask(scene.ledger(), OperatorRequest.FREEZE, "lunch")
+    before = len(scene.ledger().read())
+    assert "is frozen already (lunch)" in capture(tmp_path / "incident", "--freeze").output
+    assert len(scene.ledger().read()) == before
+
+
+def test_without_a_release_under_way_there_is_nothing_to_freeze(command: Command, tmp_path: Path) -> None:
+    answer = capture(tmp_path / "incident", "--freeze")
+    assert "vision/defects: nothing to freeze: no release is under way" in answer.output
+    assert (tmp_path / "incident/manifest.json").exists()
+
+
+def test_a_release_on_its_way_back_is_not_held(command: Command, scene: Scene, tmp_path: Path) -> None:
+    ask(scene.ledger(), OperatorRequest.ROLLBACK, "wrong answers")
+    assert "nothing to freeze: its release goes back already" in capture(tmp_path / "incident", "--freeze").output
+    assert frozen(scene) is None
+
+
+@pytest.mark.parametrize(
+    "refusal", [UserError("S3 refuses: AccessDenied.", "", ""), PermissionError(13, "Permission denied"), UnreachableError("timeout")]
+)
+def test_who_may_not_freeze_captures_nothing_and_is_told_who_may(
+    command: Command, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusal: Exception
+) -> None:
+    def create(store: FolderStore, key: str, body: bytes) -> None:
+        raise refusal
+
+    monkeypatch.setattr(FolderStore, "create", create)
+    failure = capture(tmp_path / "incident", "--freeze").exception
+    assert isinstance(failure, UserError) and failure.exit is Exit.REFUSED
+    assert failure.fact.startswith("The release of vision/defects could not be frozen: ")
+    assert "nothing was captured" in failure.consequence and "Capture without --freeze" in failure.remedy
+    assert not (tmp_path / "incident").exists()
+
+
+def test_a_folder_that_exists_freezes_nothing(command: Command, scene: Scene, tmp_path: Path) -> None:
+    capture(tmp_path, "--freeze")
+    assert frozen(scene) is None
+
+
+def test_a_capture_reads_the_chain_of_releases_once(
+    command: Command, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+    look = Ledger.look
+
+    def counted(ledger: Ledger) -> Sequence[Event]:
+        looks.append(ledger.chain)
+        return look(ledger)
+
+    monkeypatch.setattr(Ledger, "look", counted)
+    capture(tmp_path / "incident")
+    assert looks == ["vision/defects"]
 
 
 def test_a_changed_file_of_a_folder_is_found(command: Command, tmp_path: Path) -> None:
