@@ -30,6 +30,8 @@ class Answer:
     said: str
     share: float | None = None
     where: str = ""
+    pool: str = ""
+    """Of nodes, that `where` waits for."""
 
 
 class Test(Protocol):
@@ -45,8 +47,8 @@ class _OfMeasure:
     def __call__(self, facts: Facts, /) -> Answer:
         found = facts.of(self.measure)
         if found is None:
-            return _unmeasured(self.measure)
-        return Answer(holds=self._holds(found), said=_words(self.measure, found))
+            return unmeasured(self.measure)
+        return Answer(holds=self._holds(found), said=measured_words(self.measure, found))
 
     def _holds(self, found: BeforeAfter) -> bool:
         raise NotImplementedError
@@ -105,7 +107,7 @@ class PartOf:
     def __call__(self, facts: Facts, /) -> Answer:
         part, whole = facts.of(self.part), facts.of(self.whole)
         if part is None or whole is None:
-            return _unmeasured(self.part if part is None else self.whole)
+            return unmeasured(self.part if part is None else self.whole)
         share = part.change / whole.change if whole.change > 0 else 0.0
         added = f"{_signed(part.change)} of the added {shown(whole.change, MEASURES[self.whole].unit)}"
         said = f"{MEASURES[self.part].says} {both(part, MEASURES[self.part].unit)}: {added}"
@@ -124,7 +126,7 @@ class Rest:
     def __call__(self, facts: Facts, /) -> Answer:
         whole, inner = facts.of(self.whole), facts.of(self.inner)
         if whole is None or inner is None:
-            return _unmeasured(self.whole if whole is None else self.inner)
+            return unmeasured(self.whole if whole is None else self.inner)
         change = whole.change - inner.change
         share = change / whole.change if whole.change > 0 else 0.0
         unit = MEASURES[self.whole].unit
@@ -145,7 +147,7 @@ class OneOfThem:
         here = facts.present.get(self.measure, {})
         says, unit = MEASURES[self.measure].says, MEASURES[self.measure].unit
         if not here:
-            return _unmeasured(self.measure)
+            return unmeasured(self.measure)
         if len(here) == 1:
             return Answer(holds=False, said=f"{says}: there is only one replica")
         (name, worst), (_, next_worst) = sorted(here.items(), key=lambda each: (-each[1], each[0]))[:2]
@@ -167,10 +169,10 @@ class OneMoved:
     def __call__(self, facts: Facts, /) -> Answer:
         here = facts.apart.get(self.measure, {})
         if not here:
-            return _unmeasured(self.measure)
+            return unmeasured(self.measure)
         name, found = max(here.items(), key=lambda each: (-each[1].change if self.falls else each[1].change, each[0]))
         holds = found.fell(self.by, self.least) if self.falls else found.rose(self.by, self.least)
-        return Answer(holds=holds, said=f"{name}: {_words(self.measure, found)}", where=name)
+        return Answer(holds=holds, said=f"{name}: {measured_words(self.measure, found)}", where=name)
 
 
 @dataclass(frozen=True)
@@ -184,7 +186,7 @@ class Says:
         if not found:
             return Answer(holds=False, said=f"{UNSAID} {' or '.join(each.value.replace('-', ' ') for each in self.kinds)}")
         first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
-        return Answer(holds=True, said=f"{first.subject}: {first.words}{more}", where=first.subject)
+        return Answer(holds=True, said=f"{first.subject}: {first.words}{more}", where=first.subject, pool=first.pool)
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,7 @@ class OldToo:
         for measure in self.measures:
             for pod, found in facts.apart.get(measure, {}).items():
                 if version_of(pod) != newest and found.rose(self.by):
-                    return Answer(holds=True, said=f"the version before has it too: {pod}: {_words(measure, found)}", where=pod)
+                    return Answer(holds=True, said=f"the version before has it too: {pod}: {measured_words(measure, found)}", where=pod)
         old = [each for each in facts.those(*self.kinds) if version_of(each.subject) not in ("", newest)]
         if old:
             return Answer(holds=True, said=f"the version before has it too: {old[0].subject}: {old[0].words}", where=old[0].subject)
@@ -239,7 +241,7 @@ class Measured:
     def __call__(self, facts: Facts, /) -> Answer:
         missing = [each for each in self.measures if not facts.present.get(each)]
         if missing:
-            return _unmeasured(missing[0])
+            return unmeasured(missing[0])
         said = ", ".join(MEASURES[each].says for each in self.measures)
         return Answer(holds=True, said=f"measured and as before: {said}")
 
@@ -271,7 +273,7 @@ class Unproven:
         found = facts.of(self.measure)
         if found is None:
             return Answer(holds=True, said=f"{MEASURES[self.measure].says}: not measured")
-        return Answer(holds=not found.rose(self.by), said=_words(self.measure, found))
+        return Answer(holds=not found.rose(self.by), said=measured_words(self.measure, found))
 
 
 def version_of(pod: str) -> str:
@@ -280,11 +282,13 @@ def version_of(pod: str) -> str:
     return found[1] if found else ""
 
 
-def _unmeasured(measure: str) -> Answer:
+def unmeasured(measure: str) -> Answer:
+    """Nobody can tell, for nobody measures it."""
     return Answer(holds=None, said=f"{MEASURES[measure].says}: not measured")
 
 
-def _words(measure: str, found: BeforeAfter) -> str:
+def measured_words(measure: str, found: BeforeAfter) -> str:
+    """A measure's name with its figures."""
     return f"{MEASURES[measure].says} {both(found, MEASURES[measure].unit)}"
 
 

@@ -51,8 +51,10 @@ def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, expla
 
 
 def place_of(this: Diagnosis) -> str:
-    """Where its cause is: the node for what is one's own, else the service. Of two services with the same cause in one place, one thing is
-    broken."""
+    """Where its cause is: the node for what is one's own, the pool for what its scheduling says, else the service. Of two services with the
+    same cause in one place, one thing is broken."""
+    if this.verdict is DiagnosisVerdict.CAUSE and this.layer is CauseLayer.SCHEDULER:
+        return next((f"pool {each.pool}" for each in reversed(this.links) if each.pool), this.chain)
     if this.verdict is not DiagnosisVerdict.CAUSE or this.layer not in _OF_NODES:
         return this.chain
     where, node = next(((each.where, each.node) for each in reversed(this.links) if each.node), ("", ""))

@@ -74,4 +74,5 @@ _NAMES = {
     ChangeKind.QUOTA: "ResourceQuota",
     ChangeKind.ROUTE: "VirtualService",
     ChangeKind.NODE: "node",
+    ChangeKind.TAINT: "node",
 }

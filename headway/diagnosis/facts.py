@@ -23,6 +23,10 @@ class StateKind(StrEnum):
     NODE_UNREADY = PendingKind.NODE_UNREADY
     UNCUT = PendingKind.UNCUT
     POOL_EMPTY = PendingKind.POOL_EMPTY
+    GPUS_SCATTERED = PendingKind.GPUS_SCATTERED
+    TAINTED = PendingKind.TAINTED
+    NODE_UNFIT = PendingKind.NODE_UNFIT
+    NODE_PRESSURE = PendingKind.NODE_PRESSURE
     UNPLACED = PendingKind.UNPLACED
     UNREADY = PendingKind.UNREADY
     ENDED = PendingKind.ENDED
@@ -35,6 +39,16 @@ class StateKind(StrEnum):
     """A server runs, and its probe does not pass."""
     PROBE_KILLED = "probe-killed"
     """The kubelet ended a container whose liveness or startup probe failed."""
+    NODE_ORDERED = "node-ordered"
+    """The autoscaler asks for a node for a replica that waits."""
+    EVICTED = "evicted"
+    """The kubelet ended a pod because its node was short of something."""
+    STORAGE_EXCEEDED = "storage-exceeded"
+    """The kubelet ended a pod because it wrote more than its own limit."""
+    DISK_FULL = "disk-full"
+    """An image or artifact did not fit on the node's disk."""
+    DRIVER_UNFIT = "driver-unfit"
+    """A container does not get along with the GPU's driver of its node."""
     HELD = "held"
     """A person holds a release."""
 
@@ -51,6 +65,8 @@ class State:
     subject: str
     words: str
     since: float | None = None
+    pool: str = ""
+    """The pool of nodes that a pod waits for."""
 
 
 class ChangeKind(StrEnum):
@@ -61,6 +77,7 @@ class ChangeKind(StrEnum):
     QUOTA = "quota"
     ROUTE = "route"
     NODE = "node"
+    TAINT = "taint"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,7 @@ from headway.diagnosis.measure import HOST, Sight
 from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import CLUSTER, METRICS, REQUESTS
+from headway.diagnosis.unseen import unseen
 from headway.environment.port import OutOfReachError
 from headway.ledger.events import Event
 from headway.ledger.store import MissingStoreError, UnreachableError
@@ -69,6 +70,7 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
     series = collected.heard(METRICS, lambda: _measured(here, at, since, step, hosts), {})
     if not collected.blind and "requests" not in series:
         collected.blind.append(Blindness(what=REQUESTS, why="the gateway's proxies are not read, or not all of them"))
+    collected.blind += unseen(series)
     found, written = _cluster(here, collected, at, hosts)
     releases = collected.heard("releases", lambda: fold(look() if look else here.ledger().look()), None)
     if releases is not None:
@@ -182,6 +184,7 @@ def _cluster(here: ServicePlace, collected: _Collected, at: float, hosts: dict[s
         yield from changes.by_hand(ChangeKind.QUOTA, quotas)
         yield from changes.by_hand(ChangeKind.ROUTE, routes)
         yield from changes.by_hand(ChangeKind.NODE, nodes, field="unschedulable")
+        yield from changes.by_hand(ChangeKind.TAINT, nodes, field="taints")
 
     return states.states(deployments, pods, nodes, others, events, at=at), tuple(written())
 

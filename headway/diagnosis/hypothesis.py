@@ -38,6 +38,8 @@ class Symptom(StrEnum):
     """A release does not go on."""
     SET_APART = "set-apart"
     """A node under the service is out of use."""
+    UNWATCHED = "unwatched"
+    """It serves, and what should be measured of it is not."""
 
 
 class CauseLayer(StrEnum):

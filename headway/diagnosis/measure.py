@@ -25,6 +25,11 @@ class Sight(StrEnum):
     SERVICE = ""
     POD = "pod"
     GPU = "UUID"
+    NODE = "node"
+    NEIGHBOUR = "neighbour"
+    """Another pod on a node of the service, as namespace and name."""
+    GROUP = "node_group"
+    """A group of nodes that the autoscaler scales."""
 
 
 HOST = "Hostname"

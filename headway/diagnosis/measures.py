@@ -8,6 +8,7 @@ cAdvisor's of its page on Prometheus metrics, DCGM's of dcgm-exporter's `dcp-met
 from collections.abc import Mapping
 
 from headway.contract.xids import FATAL
+from headway.diagnosis import node_measures
 from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Measure, Sight, mean, share
 from headway.diagnosis.measure import measure as _of
 from headway.release.evidence.queries import quoted
@@ -193,7 +194,7 @@ _DEVICES = (
     ),
 )
 
-MEASURES: Mapping[str, Measure] = {each.name: each for each in (*_GATEWAY, *_PROMISES, *_SERVER, *_BY_POD, *_DEVICES)}
+MEASURES: Mapping[str, Measure] = {each.name: each for each in (*_GATEWAY, *_PROMISES, *_SERVER, *_BY_POD, *_DEVICES, *node_measures.ALL)}
 """All of them by name."""
 
 PHASES = ("queue", "input", "compute", "output")

@@ -38,6 +38,8 @@ class ChainLink:
     where: str = ""
     node: str = ""
     """Under `where`, which is a pod or a GPU; or that itself."""
+    pool: str = ""
+    """Of nodes, that `where` waits for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +120,10 @@ class _Tried:
     def link(self, hosts: Mapping[str, str]) -> ChainLink:
         held = tuple(each.said for each in self.answers if each.holds)
         node = hosts.get(self.where, self.where)
-        return ChainLink(name=self.hypothesis.name, says=self.hypothesis.says, evidence=held, share=self.share, where=self.where, node=node)
+        pool = next((each.pool for each in self.answers if each.pool), "")
+        return ChainLink(
+            name=self.hypothesis.name, says=self.hypothesis.says, evidence=held, share=self.share, where=self.where, node=node, pool=pool
+        )
 
 
 def diagnoses(observed: Observed, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> tuple[Diagnosis, ...]:

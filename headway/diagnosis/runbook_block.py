@@ -21,14 +21,18 @@ WITHOUT_SERVICE = frozenset(
         "gpu-memory-broken",
         "gpu-node-without-gpus",
         "gpu-slow-and-silent",
+        "gpu-telemetry-silent",
         "gpu-throttled",
         "gpu-xid",
         "mig-layout-late",
+        "node-disk-filling",
         "node-in-quarantine",
         "node-not-ready",
+        "node-under-pressure",
         "nodes-not-added",
         "pods-evicted",
         "artifacts-not-on-nodes",
+        "rules-failing",
         "tenant-rate-limited",
     }
 )
@@ -36,7 +40,9 @@ WITHOUT_SERVICE = frozenset(
 _SYMPTOMS: Mapping[str, tuple[Symptom, ...]] = {
     "artifacts-not-on-nodes": (Symptom.MISSING,),
     "gpu-node-without-gpus": (Symptom.MISSING,),
+    "gpu-telemetry-silent": (Symptom.UNWATCHED,),
     "model-server-restarts": (Symptom.ENDING,),
+    "model-server-silent": (Symptom.UNWATCHED,),
     "node-in-quarantine": (Symptom.SET_APART,),
     "node-not-ready": (Symptom.SET_APART, Symptom.MISSING),
     "pods-evicted": (Symptom.MISSING, Symptom.ENDING),
@@ -45,6 +51,7 @@ _SYMPTOMS: Mapping[str, tuple[Symptom, ...]] = {
     "replicas-missing": (Symptom.MISSING,),
     "requests-unanswered": (Symptom.FAILING,),
     "rollout-stuck": (Symptom.MISSING,),
+    "rules-failing": (Symptom.UNWATCHED,),
     "slo-burn-rate": (Symptom.FAILING, Symptom.SLOW, Symptom.BROKEN),
 }
 """What a diagnosis says first of what the page's alert tells of, whichever cause it then finds."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from headway.diagnosis.container_ends import how_it_ended, seconds
 from headway.diagnosis.facts import State, StateKind
+from headway.diagnosis.node_states import evicted, of_nodes, pool_of
 from headway.node_health.facts import Quarantine
 from headway.problem import on_one_line
 from headway.service_status.pending import PendingKind, condition, pending, quarantined, quota_of, refused
@@ -25,7 +26,13 @@ def states(
 ) -> tuple[State, ...]:
     """Of one service's Deployments and pods; `others` are the pods of the whole cluster, `at` in Unix seconds. What ended within the last
     hour counts."""
-    found = [*_missing(deployments, pods, nodes, others, events, at), *_ended(pods, events, at), *_nodes(deployments, pods, nodes)]
+    of_pods = of_nodes(pods, _by_object(events), at=at)
+    found = [
+        *_missing(deployments, pods, nodes, others, events, at),
+        *_ended(pods, events, at),
+        *_nodes(deployments, pods, nodes),
+        *of_pods,
+    ]
     return tuple(dict.fromkeys(found))
 
 
@@ -35,6 +42,8 @@ def _missing(
     about = _by_object(events)
     for pod in pods:
         name = str(pod["metadata"]["name"])
+        if evicted(pod):
+            continue
         this = pending(pod, nodes, others, about.get(name, ()))
         if this is None or this.kind is PendingKind.LEAVING:
             continue
@@ -44,7 +53,7 @@ def _missing(
         if this.kind is PendingKind.UNREADY and since is not None and at - since < _ON_ITS_WAY and not _restarts(pod):
             continue
         kind = StateKind.PROBE_FAILING if this.kind is PendingKind.UNREADY and _fails_its_probe(pod, about.get(name, ())) else this.kind
-        yield State(kind=StateKind(kind.value), subject=name, words=on_one_line(this.words), since=since)
+        yield State(kind=StateKind(kind.value), subject=name, words=on_one_line(this.words), since=since, pool=pool_of(pod))
     for each in deployments:
         conditions = each.get("status", {}).get("conditions", [])
         message = next((c for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"), None)

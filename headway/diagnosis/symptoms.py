@@ -45,6 +45,10 @@ _WAITING = (
     StateKind.NODE_UNREADY,
     StateKind.UNCUT,
     StateKind.POOL_EMPTY,
+    StateKind.GPUS_SCATTERED,
+    StateKind.TAINTED,
+    StateKind.NODE_UNFIT,
+    StateKind.NODE_PRESSURE,
     StateKind.UNPLACED,
     StateKind.UNREADY,
     StateKind.PROBE_FAILING,
@@ -63,9 +67,16 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
         test=AnyOf((Above("limited", 0.01), Above("unproven", 0.01), Above("forbidden", 0.01))),
     ),
     Symptom.MISSING: SymptomSigns(says="replicas are missing", states=_WAITING),
-    Symptom.ENDING: SymptomSigns(says="containers end and are started again", states=ENDS),
+    Symptom.ENDING: SymptomSigns(
+        says="containers end and are started again", states=(*ENDS, StateKind.EVICTED, StateKind.STORAGE_EXCEEDED)
+    ),
     Symptom.HELD: SymptomSigns(says="a release does not go on", states=(StateKind.HELD,)),
     Symptom.SET_APART: SymptomSigns(says="a node under it is out of use", states=(StateKind.QUARANTINED, StateKind.NODE_UNREADY)),
+    Symptom.UNWATCHED: SymptomSigns(
+        says="what should be measured of it is not",
+        measures=("unread", "gpus_silent", "rules_failing"),
+        test=AnyOf((Above("unread", 0.01), Above("gpus_silent", 0.01), Above("rules_failing", 0.001))),
+    ),
 }
 """In the order in which people care."""
 

@@ -25,6 +25,10 @@ _CRASHES = "CrashLoopBackOff"
 _QUOTA = re.compile(r"exceeded quota: (?P<name>[^,]+), requested: (?P<asked>.+), used: (?P<used>.+), limited: (?P<limited>.+)")
 """As ResourceQuota's admission says it (kubernetes, `plugin/pkg/admission/resourcequota/controller.go`)."""
 _ENDED = ("Succeeded", "Failed")
+_UNFIT = re.compile(r"Insufficient (cpu|memory|ephemeral-storage)|Too many pods")
+"""What a node lacks beside GPUs, as the scheduler says it (kubernetes, `pkg/scheduler/framework/plugins/noderesources/fit.go`). It says one
+thing of each node, and of a node of another pool that its labels do not match."""
+_PRESSURES = ("MemoryPressure", "DiskPressure", "PIDPressure")
 
 Body = Mapping[str, Any]
 
@@ -42,6 +46,12 @@ class PendingKind(StrEnum):
     CORDONED = "cordoned"
     UNCUT = "uncut"
     POOL_EMPTY = "pool-empty"
+    GPUS_SCATTERED = "gpus-scattered"
+    """Enough GPUs are free, and no node has them together, or in the shape that is asked for."""
+    TAINTED = "tainted"
+    NODE_UNFIT = "node-unfit"
+    """A GPU is free, but not the processors, memory or disk beside it."""
+    NODE_PRESSURE = "node-pressure"
     UNPLACED = "unplaced"
     """No node takes it, for another reason."""
     ENDED = "ended"
@@ -167,10 +177,14 @@ def _unplaced(pod: Body, message: str, nodes: Sequence[Body], pods: Sequence[Bod
         left = [node for node in left if not holds(node)]
         if those:
             found.append((len(those), kind, f"{len(those)} of {len(mine)} {what} ({', '.join(sorted(those))})"))
+    if barred := {str(node["metadata"]["name"]): said for node in left if (said := _untolerated(pod, node))}:
+        named = ", ".join(f"{name}: {said}" for name, said in sorted(barred.items()))
+        found.append((len(barred), PendingKind.TAINTED, f"{len(barred)} of {len(mine)} with a taint that it does not tolerate ({named})"))
+    left = [node for node in left if str(node["metadata"]["name"]) not in barred]
     full = [said for resource, asked in gpus(pod).items() if left and (said := _full(resource, asked, left, pods))]
     if left and not full:
-        return unknown
-    found += [(len(left), PendingKind.GPUS_TAKEN, said) for said in full]
+        return Pending(PendingKind.NODE_UNFIT, message) if _UNFIT.search(message) else unknown
+    found += [(len(left), kind, said) for kind, said in full]
     return Pending(max(found, key=lambda each: each[0])[1], f"pool {pool}: {'; '.join(said for _, _, said in found)}")
 
 
@@ -186,15 +200,36 @@ def _uncut(node: Body) -> bool:
     return _tainted(node, MIG_TAINT)
 
 
+def _short(node: Body) -> bool:
+    return any(condition(node, each) for each in _PRESSURES)
+
+
+def _untolerated(pod: Body, node: Body) -> str:
+    """The first taint of the node that keeps the pod away; empty where none does (Kubernetes, "Taints and Tolerations")."""
+    for taint in node.get("spec", {}).get("taints") or ():
+        if taint.get("effect") != "PreferNoSchedule" and not any(_tolerates(each, taint) for each in pod["spec"].get("tolerations") or ()):
+            return f"{taint.get('key')}={taint['value']}" if taint.get("value") else str(taint.get("key"))
+    return ""
+
+
+def _tolerates(toleration: Body, taint: Body) -> bool:
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
+        return False
+    if toleration.get("operator") == "Exists":
+        return toleration.get("key") in (None, "", taint.get("key"))
+    return toleration.get("key") == taint.get("key") and (toleration.get("value") or "") == (taint.get("value") or "")
+
+
 _OUT_OF_USE: Mapping[PendingKind, tuple[str, Callable[[Body], bool]]] = {
     PendingKind.QUARANTINED: ("in quarantine", quarantined),
     PendingKind.NODE_UNREADY: ("not ready", _unready),
     PendingKind.CORDONED: ("cordoned", _cordoned),
     PendingKind.UNCUT: ("still to be cut by MIG", _uncut),
+    PendingKind.NODE_PRESSURE: ("short of memory, disk or processes", _short),
 }
 
 
-def _full(resource: str, asked: int, nodes: Sequence[Body], pods: Sequence[Body]) -> str:
+def _full(resource: str, asked: int, nodes: Sequence[Body], pods: Sequence[Body]) -> tuple[PendingKind, str] | None:
     """How the nodes are used, and by whom, where none has `asked` left."""
     names = {str(node["metadata"]["name"]) for node in nodes}
     used, users = dict.fromkeys(names, 0), dict[str, int]()
@@ -205,10 +240,33 @@ def _full(resource: str, asked: int, nodes: Sequence[Body], pods: Sequence[Body]
             namespace = str(pod["metadata"].get("namespace", ""))
             users[namespace] = users.get(namespace, 0) + amount
     there = {str(node["metadata"]["name"]): int((node.get("status", {}).get("allocatable") or {}).get(resource, 0)) for node in nodes}
-    if any(there[name] - used[name] >= asked for name in names):
-        return ""
+    spare = {name: there[name] - used[name] for name in names if there[name] > used[name]}
+    if any(amount >= asked for amount in spare.values()):
+        return None
+    if sum(spare.values()) >= asked:
+        where = ", ".join(f"{amount} on {name}" for name, amount in sorted(spare.items()))
+        return PendingKind.GPUS_SCATTERED, f"{sum(spare.values())} {resource} are free, but no node has {asked} of them ({where})"
     whose = ", ".join(f"{amount} by {namespace}" for namespace, amount in sorted(users.items(), key=lambda each: (-each[1], each[0])))
-    return f"no node has {asked} {resource} left ({sum(used.values())} of {sum(there.values())} in use on {len(nodes)}{whose and f': {whose}'})"
+    said = f"no node has {asked} {resource} left ({sum(used.values())} of {sum(there.values())} in use on {len(nodes)}{whose and f': {whose}'})"
+    if shapes := _other_shapes(resource, nodes, pods):
+        return PendingKind.GPUS_SCATTERED, f"{said}, while others are free: {shapes}"
+    return PendingKind.GPUS_TAKEN, said
+
+
+def _other_shapes(resource: str, nodes: Sequence[Body], pods: Sequence[Body]) -> str:
+    """What is free on the nodes of GPUs that are cut otherwise than asked for."""
+    names = {str(node["metadata"]["name"]) for node in nodes}
+    free: dict[str, int] = {}
+    for node in nodes:
+        for each, amount in (node.get("status", {}).get("allocatable") or {}).items():
+            if is_gpu(each) and each != resource:
+                free[each] = free.get(each, 0) + int(amount)
+    for pod in pods:
+        if pod.get("spec", {}).get("nodeName") in names and pod.get("status", {}).get("phase") not in _ENDED:
+            for each, amount in gpus(pod).items():
+                if each in free:
+                    free[each] -= amount
+    return ", ".join(f"{amount} {each}" for each, amount in sorted(free.items()) if amount > 0)
 
 
 def _waits(container: Body, pod: Body) -> str:

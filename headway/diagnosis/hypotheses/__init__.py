@@ -1,7 +1,7 @@
 """Every hypothesis, one file a failure layer. An earlier one is preferred where two explain as much: the more special stand first."""
 
-from headway.diagnosis.hypotheses import deployment, gpu, model_server, release, request
+from headway.diagnosis.hypotheses import deployment, gpu, model_server, node, release, request, watchers
 from headway.diagnosis.hypothesis import Hypothesis
 
-HYPOTHESES: tuple[Hypothesis, ...] = (*release.ALL, *gpu.ALL, *deployment.ALL, *request.ALL, *model_server.ALL)
+HYPOTHESES: tuple[Hypothesis, ...] = (*release.ALL, *node.ALL, *gpu.ALL, *deployment.ALL, *request.ALL, *model_server.ALL, *watchers.ALL)
 """All of them, in order of preference."""

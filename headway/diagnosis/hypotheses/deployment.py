@@ -3,6 +3,7 @@
 from headway.diagnosis.asking import Above, Fell, Reached, Rose, Says
 from headway.diagnosis.facts import StateKind
 from headway.diagnosis.hypothesis import NODES, STATUS, CauseLayer, Hypothesis, Symptom
+from headway.diagnosis.node_asking import GroupsOfPool
 
 
 def _missing(
@@ -18,6 +19,9 @@ def _missing(
         commands=(STATUS, *commands),
     )
 
+
+_NEED_A_NODE = ("gpus-taken", "gpus-scattered", "node-unfit", "pool-without-nodes")
+_WAIT_FOR_A_NODE = (StateKind.GPUS_TAKEN, StateKind.GPUS_SCATTERED, StateKind.NODE_UNFIT, StateKind.POOL_EMPTY)
 
 ALL = (
     _missing(
@@ -61,7 +65,66 @@ ALL = (
     ),
     _missing("node-uncut", CauseLayer.NODE, "the pool's nodes are still to be cut by MIG", StateKind.UNCUT, "mig-layout-late", NODES),
     _missing("pool-without-nodes", CauseLayer.SCHEDULER, "the pool has no node", StateKind.POOL_EMPTY, "nodes-not-added", NODES),
+    _missing(
+        "gpus-scattered",
+        CauseLayer.SCHEDULER,
+        "enough GPUs of the pool are free, but not together on one node or in the shape that the replica asks for",
+        StateKind.GPUS_SCATTERED,
+        "pods-unschedulable",
+        NODES,
+    ),
+    _missing(
+        "nodes-tainted",
+        CauseLayer.SCHEDULER,
+        "a taint keeps the replica off the pool's nodes",
+        StateKind.TAINTED,
+        "pods-unschedulable",
+        NODES,
+    ),
+    _missing(
+        "node-unfit",
+        CauseLayer.SCHEDULER,
+        "nodes with a free GPU lack the processors, memory or disk that the replica asks for",
+        StateKind.NODE_UNFIT,
+        "pods-unschedulable",
+        NODES,
+    ),
+    _missing(
+        "node-pressure",
+        CauseLayer.NODE,
+        "the pool's nodes are short of memory, disk or processes, and take no pods",
+        StateKind.NODE_PRESSURE,
+        "node-under-pressure",
+        NODES,
+    ),
     _missing("unplaced", CauseLayer.SCHEDULER, "no node takes the replica", StateKind.UNPLACED, "pods-unschedulable", NODES),
+    Hypothesis(
+        name="pool-at-maximum",
+        layer=CauseLayer.SCHEDULER,
+        says="the pool has as many nodes as it may have",
+        explains=_NEED_A_NODE,
+        predicts=(GroupsOfPool("group_full", 0.999, _WAIT_FOR_A_NODE),),
+        runbook="nodes-not-added",
+        commands=(NODES, STATUS),
+    ),
+    Hypothesis(
+        name="nodes-not-added",
+        layer=CauseLayer.SCHEDULER,
+        says="the autoscaler asked for a node of the pool and AWS gave it none",
+        explains=_NEED_A_NODE,
+        predicts=(GroupsOfPool("group_failing", 0.5, _WAIT_FOR_A_NODE, some=True),),
+        runbook="nodes-not-added",
+        commands=("kubectl -n cluster-autoscaler get configmap cluster-autoscaler-status -o yaml", NODES),
+    ),
+    Hypothesis(
+        name="node-on-its-way",
+        layer=CauseLayer.SCHEDULER,
+        says="a node was ordered for the replica and is not there yet",
+        explains=_NEED_A_NODE,
+        predicts=(Says((StateKind.NODE_ORDERED,)),),
+        runbook="nodes-not-added",
+        commands=(NODES, STATUS),
+    ),
     Hypothesis(
         name="fewer-replicas",
         layer=CauseLayer.DEPLOYMENT,

@@ -1,7 +1,9 @@
 """What a GPU or its node may do to the replica on it."""
 
-from headway.diagnosis.asking import ONE_REPLICA, Measured, OneMoved
-from headway.diagnosis.hypothesis import NODES, CauseLayer, Hypothesis
+from headway.diagnosis.asking import ONE_REPLICA, Measured, OneMoved, Says
+from headway.diagnosis.facts import StateKind
+from headway.diagnosis.hypothesis import NODES, STATUS, CauseLayer, Hypothesis, Symptom
+from headway.diagnosis.node_asking import Stalls
 
 _HOT = OneMoved("hot", by=2.0, least=0.05)
 _CAPPED = OneMoved("power_capped", by=2.0, least=0.05)
@@ -12,6 +14,15 @@ _SLOWER = ("one-replica-slow", "model-slower", "model-longer", "prefill-longer",
 _DIES = ("nobody-answers", "model-fails", "server-killed", "server-hangs", "load-failure", "model-process-dead", "probe-fails")
 
 ALL = (
+    Hypothesis(
+        name="driver-unfit",
+        layer=CauseLayer.GPU,
+        says="the GPU's driver on the node does not fit what the replica's image needs",
+        explains=(Symptom.ENDING, Symptom.MISSING, "nobody-answers", "fewer-replicas", "server-ends"),
+        predicts=(Says((StateKind.DRIVER_UNFIT,)),),
+        runbook="gpu-node-without-gpus",
+        commands=(STATUS, NODES, "kubectl get node {node} -L nvidia.com/cuda.driver-version.full,nvidia.com/cuda.runtime-version.full"),
+    ),
     Hypothesis(
         name="gpu-xid",
         layer=CauseLayer.GPU,
@@ -80,6 +91,7 @@ ALL = (
             _CLOCK,
             _REPLAYS,
             OneMoved("throttled_by_pod", by=2.0, least=0.05),
+            *(Stalls(f"{each}_stall_by_pod") for each in ("cpu", "memory", "disk")),
         ),
         runbook="gpu-slow-and-silent",
         commands=(NODES, 'headway nodes quarantine {node} -e {environment} --reason "slower than its siblings"'),

@@ -54,6 +54,14 @@ ALL = (
         commands=("kubectl uncordon NODE",),
     ),
     Hypothesis(
+        name="tainted-by-hand",
+        layer=CauseLayer.SCHEDULER,
+        says="somebody tainted the nodes by hand",
+        explains=("nodes-tainted",),
+        predicts=(WasChanged((ChangeKind.TAINT,), before=3600.0),),
+        commands=("kubectl taint nodes NODE KEY-",),
+    ),
+    Hypothesis(
         name="release-held",
         layer=CauseLayer.RELEASE,
         says="a release waits for a person",

@@ -16,7 +16,7 @@ NOW = datetime(2026, 11, 29, 1, 0, tzinfo=UTC)
 AT = NOW.timestamp()
 
 
-def _at(minute: int) -> str:
+def clock(minute: int) -> str:
     return f"2026-11-29T00:{minute:02d}:00Z"
 
 
@@ -24,13 +24,13 @@ def _deployment(**status: Any) -> dict[str, Any]:
     return {"metadata": {"name": "defects-r1"}, "spec": {"template": {"spec": {"nodeSelector": {POOL: "l4"}}}}, "status": status}
 
 
-def _kinds(*pods: dict[str, Any], **more: Any) -> list[StateKind]:
+def kinds(*pods: dict[str, Any], **more: Any) -> list[StateKind]:
     given = {"deployments": [], "nodes": [], "others": [], "events": [], **more}
     return [each.kind for each in states(given["deployments"], pods, given["nodes"], given["others"], given["events"], at=AT)]
 
 
 def _ended(reason: str, minute: int = 55) -> dict[str, Any]:
-    last = {"terminated": {"reason": reason, "exitCode": 137, "startedAt": _at(minute - 20), "finishedAt": _at(minute)}}
+    last = {"terminated": {"reason": reason, "exitCode": 137, "startedAt": clock(minute - 20), "finishedAt": clock(minute)}}
     return pod(
         "p",
         on="n",
@@ -40,7 +40,7 @@ def _ended(reason: str, minute: int = 55) -> dict[str, Any]:
 
 
 def test_a_container_that_the_kernel_ended_for_its_memory_says_so() -> None:
-    assert _kinds(_ended("OOMKilled")) == [StateKind.MEMORY_KILLED]
+    assert kinds(_ended("OOMKilled")) == [StateKind.MEMORY_KILLED]
 
 
 @pytest.mark.parametrize("probe", ["liveness", "startup"])
@@ -49,37 +49,37 @@ def test_a_container_that_its_probe_ended_is_told_by_the_event(probe: str) -> No
         "involvedObject": {"name": "p"},
         "reason": "Killing",
         "message": f"Container server failed {probe} probe, will be restarted",
-        "lastTimestamp": _at(55),
+        "lastTimestamp": clock(55),
     }
-    assert _kinds(_ended("Error"), events=[event]) == [StateKind.PROBE_KILLED]
+    assert kinds(_ended("Error"), events=[event]) == [StateKind.PROBE_KILLED]
 
 
 def test_a_probe_that_ended_the_container_before_ended_not_this_one() -> None:
     event = {
         "involvedObject": {"name": "p"},
         "message": "Container server failed liveness probe, will be restarted",
-        "lastTimestamp": _at(10),
+        "lastTimestamp": clock(10),
     }
-    assert _kinds(_ended("Error"), events=[event]) == [StateKind.ENDED]
+    assert kinds(_ended("Error"), events=[event]) == [StateKind.ENDED]
 
 
 def test_what_ended_more_than_an_hour_ago_is_over() -> None:
     gone = _ended("OOMKilled")
     gone["status"]["containerStatuses"][0]["lastState"]["terminated"]["finishedAt"] = "2026-11-28T23:00:00Z"
-    assert _kinds(gone) == []
+    assert kinds(gone) == []
 
 
 def test_a_replica_that_has_just_been_made_is_on_its_way() -> None:
     young = pod("p", on="n", containerStatuses=[container(state={"running": {}}, ready=False)])
-    young["metadata"]["creationTimestamp"] = _at(58)
-    assert _kinds(young) == []
-    young["metadata"]["creationTimestamp"] = _at(30)
-    assert _kinds(young) == [StateKind.UNREADY]
+    young["metadata"]["creationTimestamp"] = clock(58)
+    assert kinds(young) == []
+    young["metadata"]["creationTimestamp"] = clock(30)
+    assert kinds(young) == [StateKind.UNREADY]
 
 
 def test_a_quota_that_refuses_pods_is_told_by_the_deployment() -> None:
     message = "pods is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=3, limited: pods=3"
-    failure = {"type": "ReplicaFailure", "status": "True", "message": message, "lastTransitionTime": _at(50)}
+    failure = {"type": "ReplicaFailure", "status": "True", "message": message, "lastTransitionTime": clock(50)}
     (found,) = states([_deployment(conditions=[failure])], [], [], [], [], at=AT)
     assert (found.kind, found.since) == (StateKind.QUOTA_FULL, datetime(2026, 11, 29, 0, 50, tzinfo=UTC).timestamp())
 
@@ -91,7 +91,7 @@ def test_a_node_of_another_pool_is_not_the_services() -> None:
 
 
 def _written(manager: str, *fields: str, subresource: str = "") -> dict[str, Any]:
-    entry = {"manager": manager, "time": _at(50), "fieldsV1": {"f:spec": {f"f:{each}": {} for each in fields}}}
+    entry = {"manager": manager, "time": clock(50), "fieldsV1": {"f:spec": {f"f:{each}": {} for each in fields}}}
     return {"metadata": {"name": "x", "managedFields": [entry | ({"subresource": subresource} if subresource else {})]}}
 
 

@@ -86,6 +86,55 @@ def test_what_no_node_of_the_pool_explains_is_left_in_the_schedulers_words() -> 
     assert why(unplaced("0/1 nodes are available: 1 Insufficient memory."), [node("a")]).endswith("1 Insufficient memory.")
 
 
+def test_free_gpus_that_no_node_has_together_are_told_from_taken_ones() -> None:
+    asks = unplaced()
+    asks["spec"]["containers"][0]["resources"]["limits"][GPU] = "2"
+    found = pending(asks, [node("a", gpus=2), node("b", gpus=2)], [pod("q", on="a"), pod("r", on="b")])
+    assert found == Pending(PendingKind.GPUS_SCATTERED, f"pool l4: 2 {GPU} are free, but no node has 2 of them (1 on a, 1 on b)")
+
+
+def test_free_gpus_in_another_shape_are_told_from_taken_ones() -> None:
+    asks, cut = unplaced(), node("a", gpus=0)
+    asks["spec"]["containers"][0]["resources"]["limits"] = {"nvidia.com/mig-3g.40gb": "1"}
+    cut["status"]["allocatable"] |= {"nvidia.com/mig-1g.10gb": "4", "nvidia.com/mig-3g.40gb": "0"}
+    found = pending(asks, [cut])
+    assert found is not None and found.kind is PendingKind.GPUS_SCATTERED
+    assert found.words.endswith("while others are free: 4 nvidia.com/mig-1g.10gb")
+
+
+def test_a_taint_that_a_pod_does_not_tolerate_is_named() -> None:
+    found = pending(unplaced(), [node("a", taints=("team.example.com/only",))])
+    words = "pool l4: 1 of 1 with a taint that it does not tolerate (a: team.example.com/only)"
+    assert found == Pending(PendingKind.TAINTED, words)
+
+
+@pytest.mark.parametrize(
+    "toleration",
+    [
+        {"operator": "Exists"},
+        {"operator": "Exists", "key": "team.example.com/only"},
+        {"operator": "Exists", "key": "team.example.com/only", "effect": "NoSchedule"},
+        {"key": "team.example.com/only", "value": ""},
+    ],
+)
+def test_a_taint_that_a_pod_tolerates_keeps_it_from_no_node(toleration: dict[str, str]) -> None:
+    asks = unplaced("said")
+    asks["spec"]["tolerations"] = [toleration]
+    assert why(asks, [node("a", taints=("team.example.com/only",))]) == "said"
+
+
+def test_a_node_with_a_free_gpu_and_no_memory_is_told_from_a_full_one() -> None:
+    found = pending(unplaced("0/1 nodes are available: 1 Insufficient memory."), [node("a")])
+    assert found is not None and found.kind is PendingKind.NODE_UNFIT
+
+
+def test_a_node_that_is_short_of_memory_takes_no_pod() -> None:
+    short = node("a", taints=("node.kubernetes.io/memory-pressure",))
+    short["status"]["conditions"].append({"type": "MemoryPressure", "status": "True"})
+    found = pending(unplaced(), [short])
+    assert found == Pending(PendingKind.NODE_PRESSURE, "pool l4: 1 of 1 short of memory, disk or processes (a)")
+
+
 def test_an_image_that_cannot_be_pulled_is_named() -> None:
     waiting = {"reason": "ImagePullBackOff", "message": "manifest unknown"}
     said = why(pod(on="a", containerStatuses=[container(state={"waiting": waiting})]))
