@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from headway.cli.main import app
+from headway.diagnosis.measure import Sight
 from headway.diagnosis.observed import Observed
 from headway.problem import Exit, UserError
 from sandbox.layout import Layout
@@ -263,5 +264,5 @@ def test_where_a_pod_ended_its_service_is_looked_at_whole(world: type[Played], c
 
 def test_one_question_asks_for_every_measure_of_a_sight(world: type[Played], command: Command) -> None:
     one(command)
-    assert sum("headway_measure" in each for each in world.questions) == 3
+    assert sum("headway_measure" in each for each in world.questions) == len(Sight)
     assert abs(AT - 1_700_000_000) < 1
