@@ -481,6 +481,20 @@ def loops_problems(loops: LoopSettings, pools: Sequence[Pool], environment: str)
         )
 
 
+def witness_problems(loops: LoopSettings, network: NetworkSettings) -> Iterator[Problem]:
+    """What loops that read the ledger, and write down what they found, ask of the network: its witness is in Systems Manager."""
+    if loops.image and network.nat is Nat.NONE and "ssm" not in network.endpoints:
+        yield problem(
+            "loops-reach-their-witness",
+            "network",
+            "endpoints",
+            value=list(network.endpoints),
+            fact="without NAT, the loops of evaluation, drift and diagnosis reach the ledger's witness by the endpoint ssm only",
+            consequence="They would wait for it at each look, and what they write down of a service would have no witness",
+            remedy="Add ssm, or choose another nat",
+        )
+
+
 def registry_problems(registry: RegistrySettings, network: NetworkSettings, loops: LoopSettings, region: str) -> Iterator[Problem]:
     """What a mirror and a network without NAT ask of each other."""
     mirror = registry.mirror

@@ -44,6 +44,7 @@ from stacks.sections import (
     loops_problems,
     pool_problems,
     registry_problems,
+    witness_problems,
 )
 from stacks.settings_error import SettingsError, problems_in
 
@@ -157,6 +158,7 @@ class PlatformSettings(Part):
         yield from registry_problems(self.registry, self.network, self.loops, self.account.region)
         if self.environment != SANDBOX:
             yield from loops_problems(self.loops, self.pools, self.environment)
+        yield from witness_problems(self.loops, self.network)
         known = sorted(pool.name for pool in self.pools)
         for number, warm in enumerate(self.warm):
             if warm.pool not in known:

@@ -24,7 +24,7 @@ from components.tenant.manifests import TenantPlan
 from components.tenant.surroundings import RUNBOOKS, Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
-from headway.contract.crosscheck.batch_store import placed
+from headway.contract.crosscheck.batch_store import placed, queued_out_of_reach
 from headway.contract.crosscheck.image import without_nat
 from headway.contract.crosscheck.tenant import keys_in_reach
 from headway.contract.model import Model
@@ -136,6 +136,7 @@ def _lacking(settings: TenantSettings, model: Model) -> Iterator[Problem]:
     """What the environment does not have for the model."""
     if settings.network.nat is Nat.NONE:
         yield from without_nat(model, settings.account.region)
+        yield from queued_out_of_reach(model, settings.network.endpoints)
     yield from placed(model, _batch_bucket(settings), stack_file(settings.environment, settings.tenant))
 
 

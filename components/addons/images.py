@@ -28,6 +28,7 @@ SWITCHES: Mapping[str, Mapping[str, str]] = {
         "dcgm.repository": _CLOUD_NATIVE,
         "dcgmExporter.repository": _KUBERNETES,
         "devicePlugin.repository": _NVIDIA,
+        "draDriver.repository": _NVIDIA,
         "driver.manager.repository": _CLOUD_NATIVE,
         "driver.repository": _NVIDIA,
         "gdrcopy.repository": _CLOUD_NATIVE,

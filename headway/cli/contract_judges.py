@@ -29,17 +29,18 @@ def registries() -> "ModelCheck":
 
 
 def surroundings(environment: str, stacks: Path) -> "ModelCheck":
-    """Says what the environment lacks for a model: images that its nodes could not pull, a bucket for its batch work."""
-    from headway.contract.crosscheck.batch_store import placed
+    """Says what the environment lacks for a model: images that its nodes could not pull, a bucket and queues for its batch work."""
+    from headway.contract.crosscheck.batch_store import placed, queued_out_of_reach
     from headway.contract.crosscheck.image import without_nat
-    from headway.contract.reading.network import region_without_nat
+    from headway.contract.reading.network import closed_network
     from headway.contract.reading.tenants import batch_bucket_of, stack_file
 
-    closed = region_without_nat(stacks / f"Pulumi.{environment}-cluster.yaml")
+    closed = closed_network(stacks / f"Pulumi.{environment}-cluster.yaml")
 
     def lacks(tenant: str, model: "Model") -> "Iterator[Problem]":
         if closed is not None:
-            yield from without_nat(model, closed)
+            yield from without_nat(model, closed.region)
+            yield from queued_out_of_reach(model, closed.endpoints)
         yield from placed(model, batch_bucket_of(environment, tenant, stacks), stack_file(environment, tenant))
 
     return lacks

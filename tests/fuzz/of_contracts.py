@@ -11,7 +11,7 @@ from headway.cli.loops import with_image
 from headway.contract.reading.artifact_section import with_artifact
 from headway.contract.reading.document import read
 from headway.contract.reading.loader import load_tenant
-from headway.contract.reading.network import region_without_nat
+from headway.contract.reading.network import closed_network
 from headway.contract.reading.pools import pools_of
 from headway.contract.reading.tenants import batch_bucket_of
 from headway.environment.checkout import region_of
@@ -57,7 +57,7 @@ def _described(data: bytes) -> None:
 def _values(data: bytes) -> None:
     """Single values that other commands take out of a stack file."""
     file = file_of(data, "stacks/Pulumi.prod-vision.yaml")
-    region_without_nat(file)
+    closed_network(file)
     batch_bucket_of("prod", "vision", file.parent)
     pools_of(file)
 

@@ -1,6 +1,7 @@
-"""Where an environment keeps what batch workers read and write: stores `batches://...` need a bucket there, apart from artifacts."""
+"""Where an environment keeps what batch workers read and write: stores `batches://...` need a bucket there, apart from artifacts, and queues a
+way to them."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from headway.contract.batch import RELATIVE, beside, beside_the_artifact, located
 from headway.contract.model import Model
@@ -23,3 +24,17 @@ def placed(model: Model, bucket: str | None, stack_file: str) -> Iterator[Proble
         )
     elif beside(located(model.batch.store, bucket), model.artifact.uri):
         yield beside_the_artifact(model.batch.store)
+
+
+def queued_out_of_reach(model: Model, endpoints: Collection[str]) -> Iterator[Problem]:
+    """What a network without NAT lacks for batch work; `endpoints` are those that it has. SQS is asked by workers, and by KEDA which scales
+    them."""
+    if model.batch is not None and "sqs" not in endpoints:
+        yield problem(
+            "batch-queue-in-reach",
+            "batch",
+            value=model.batch.store,
+            fact="the environment has no NAT, and no endpoint of SQS",
+            consequence="No worker would ever get a request, and none would be started for those that wait",
+            remedy="Add sqs to network.endpoints of the environment's cluster layer, or choose another nat",
+        )

@@ -1,20 +1,30 @@
 """Whether the nodes of an environment reach the internet, read as data from its stack file, for checks that run without Pulumi.
 
-`stacks.settings` is what the program itself reads and judges; this takes two values and refuses nothing.
+`stacks.settings` is what the program itself reads and judges; this takes three values and refuses nothing.
 """
 
+from dataclasses import dataclass
 from pathlib import Path as FilePath
 from typing import Any
 
 from headway.contract.reading.document import LARGEST_DOCUMENT, read
 
 
-def region_without_nat(file: FilePath) -> str | None:
-    """The region of the cluster layer that `file` describes where its network has no NAT, else None. Raises OSError when it cannot be read."""
+@dataclass(frozen=True)
+class ClosedNetwork:
+    """A network without NAT: its region, and the AWS services that it reaches by endpoints of its own."""
+
+    region: str
+    endpoints: frozenset[str]
+
+
+def closed_network(file: FilePath) -> ClosedNetwork | None:
+    """The network that `file` describes, None where it has NAT. Raises OSError when it cannot be read."""
     with file.open("rb") as opened:
         data = read(opened.read(LARGEST_DOCUMENT + 1), file.name).data
-    nat, region = _value(data, "network", "nat"), _value(data, "account", "region")
-    return region if nat == "none" and isinstance(region, str) else None
+    nat, region, endpoints = _value(data, "network", "nat"), _value(data, "account", "region"), _value(data, "network", "endpoints")
+    known = frozenset(map(str, endpoints)) if isinstance(endpoints, list) else frozenset[str]()
+    return ClosedNetwork(region, known) if nat == "none" and isinstance(region, str) else None
 
 
 def _value(data: Any, section: str, field: str) -> Any:

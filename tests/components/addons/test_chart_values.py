@@ -110,6 +110,13 @@ def test_every_chart_has_its_switch() -> None:
     assert set(SWITCHES) == {each.chart for each in versions.CHARTS}
 
 
+def test_every_part_of_the_gpu_operator_has_its_switch() -> None:
+    """Its own containers are made by the operator later, so no rendered chart names them all. Of its manager of virtual GPUs the chart names no
+    repository."""
+    known = {path for path in KNOWN["gpu-operator"]["values"] if path.endswith(".repository")}
+    assert set(SWITCHES["gpu-operator"]) == known - {"vgpuManager.repository"}
+
+
 def test_what_was_given_stays_beside_what_is_switched() -> None:
     values = switched("gpu-operator", gpu_operator.values(POOLS), "registry.example.com/mirror")
     assert values["driver"] == {

@@ -19,9 +19,9 @@ HOSTS = {image.partition("/")[0] for chart in versions.CHARTS for image in chart
 FOREIGN = re.compile(
     "|".join(sorted([*map(re.escape, HOSTS), r"helm\.ngc\.nvidia\.com", r"[a-z.-]+\.github\.io", "googleapis.com/charts"]))
 )
-WITH_NAT_NONE = {
+WITH_NAT_NONE: dict[str, Any] = {
     "nat": "none",
-    "endpoints": ["autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticloadbalancing", "kms", "logs", "s3", "sts"],
+    "endpoints": ["autoscaling", "ec2", "ecr.api", "ecr.dkr", "eks", "eks-auth", "elasticloadbalancing", "kms", "logs", "s3", "ssm", "sts"],
 }
 
 
@@ -85,6 +85,16 @@ def without_nat(tmp_path: Any, mirror: str | None) -> None:
 
 def test_a_network_without_nat_is_accepted_with_a_mirror_in_its_region(tmp_path: Any) -> None:
     without_nat(tmp_path, config_region(MIRROR))
+
+
+def test_a_network_without_nat_is_refused_where_loops_do_not_reach_the_ledgers_witness(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(WITH_NAT_NONE, "endpoints", [each for each in WITH_NAT_NONE["endpoints"] if each != "ssm"])
+    with pytest.raises(SettingsError) as refused:
+        without_nat(tmp_path, config_region(MIRROR))
+    (problem,) = refused.value.problems
+    assert (problem.rule, problem.dotted) == ("loops-reach-their-witness", "headway:network.endpoints")
 
 
 def config_region(mirror: str) -> str:

@@ -252,6 +252,19 @@ def test_a_batch_store_needs_a_bucket_in_the_tenants_stack_file(folder: Path) ->
     assert "batch-store" not in run("check", "--environment", "lab").stdout
 
 
+def test_batch_work_without_a_way_to_its_queue_is_refused(folder: Path) -> None:
+    lab(folder, "none")
+    batch = {
+        "max_replicas": 1,
+        "messages_per_replica": 9,
+        "deadline": "12h",
+        "message_timeout": "2m",
+        "store": "s3://example-batch/vision/",
+    }
+    write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"batch": batch}))
+    assert "batch-queue-in-reach" in run("check", "--environment", "lab").stdout
+
+
 def test_an_image_of_any_registry_is_accepted_behind_nat(folder: Path) -> None:
     lab(folder, "single")
     assert "image-reached-without-nat" not in run("check", "--environment", "lab").stdout

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from headway.contract.crosscheck.batch_store import placed
+from headway.contract.crosscheck.batch_store import placed, queued_out_of_reach
 from headway.contract.crosscheck.image import without_nat
 from headway.contract.crosscheck.tenant import keys_in_reach
 from headway.contract.model import Model
@@ -322,6 +322,13 @@ def test_a_store_of_each_environment_needs_a_bucket_apart_from_the_artifact(buck
 def test_without_nat_images_come_from_the_regions_ecr(registry: str, found: list[str]) -> None:
     model = Model.model_validate(changed(DEFECTS, {"runtime/image": f"{registry}/team/server:1@sha256:{'a' * 64}"}))
     assert [each.rule for each in without_nat(model, "eu-west-1")] == found
+
+
+@pytest.mark.parametrize(
+    ("contract", "endpoints", "found"), [(ON_SPOT, {"s3"}, ["batch-queue-in-reach"]), (ON_SPOT, {"s3", "sqs"}, []), (DEFECTS, {"s3"}, [])]
+)
+def test_without_nat_batch_work_needs_a_way_to_its_queue(contract: dict[str, Any], endpoints: set[str], found: list[str]) -> None:
+    assert [each.rule for each in queued_out_of_reach(Model.model_validate(contract), endpoints)] == found
 
 
 @pytest.mark.parametrize(("eks_endpoint", "without_nat", "refused"), [(True, False, True), (False, True, True), (False, False, False)])
