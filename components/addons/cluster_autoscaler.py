@@ -36,6 +36,8 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool], annotations: A
         "expanderPriorities": priorities(pools),
         "extraArgs": {
             "balance-similar-node-groups": False,
+            # A diagnosis asks whether a pool may grow (`headway/diagnosis/node_measures.py`).
+            "emit-per-nodegroup-metrics": True,
             "expander": "priority,least-waste",
             "max-graceful-termination-sec": 600,
             # A GPU node takes minutes to boot, join and label itself.

@@ -92,6 +92,8 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
             "resources": requests("50m", "256Mi"),
         },
         "prometheus-node-exporter": {
+            # Its series say which node they are about, as those of the kubelet and of objects do.
+            "prometheus": {"monitor": {"relabelings": [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}]}},
             "resources": requests("50m", "64Mi"),
             "tolerations": [{"operator": "Exists"}],
             "updateStrategy": dict(A_FEW_AT_ONCE),

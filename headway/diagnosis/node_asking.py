@@ -1,5 +1,6 @@
 """What a hypothesis asks of nodes and of who shares them; tests as those of `asking`. Pure."""
 
+import math
 import re
 from dataclasses import dataclass
 
@@ -14,26 +15,35 @@ _GROUP = re.compile(r"eks-(?P<pool>.+)-[a-f]-[0-9a-f]{6}.*")
 
 @dataclass(frozen=True)
 class Stalls:
-    """The replica whose answers slowed the most waits for it for long enough to explain at least `least` of that. No answer waits longer
-    than it takes, so it is at most the share of time in which somebody in the container waited, of an answer's time."""
+    """The replica whose answers slowed the most waits for it for long enough to explain at least `least` of that.
+
+    A server only waits while it works, so what counts is the share of that time. A replica with n requests at once in the mean (Little's
+    law: their rate times their time) works for 1 - e^-n of the time, where they come at random.
+    """
 
     measure: str
-    whole: str = "served_by_pod"
     least: float = 0.4
 
     def __call__(self, facts: Facts, /) -> Answer:
-        waits, times = facts.apart.get(self.measure, {}), facts.apart.get(self.whole, {})
-        both = waits.keys() & times.keys()
-        if not both:
-            return unmeasured(self.measure if not waits else self.whole)
-        pod = max(sorted(both), key=lambda each: times[each].change)
-        waited, took = waits[pod], times[pod]
-        most = waited.since * took.since - waited.before * took.before
-        unit = MEASURES[self.whole].unit
-        said = (
-            f"{pod}: {measured_words(self.measure, waited)}: at most {shown(max(most, 0.0), unit)} of the added {shown(took.change, unit)}"
-        )
+        waits, times, rates = (facts.apart.get(each, {}) for each in (self.measure, _TIME, _RATE))
+        known = waits.keys() & times.keys() & rates.keys()
+        if not known:
+            return unmeasured(next((name for name, found in ((self.measure, waits), (_TIME, times)) if not found), _RATE))
+        pod = max(sorted(known), key=lambda each: times[each].change)
+        waited, took, rate = waits[pod], times[pod], rates[pod]
+        most = _waited(waited.since, took.since, rate.since) - _waited(waited.before, took.before, rate.before)
+        added = shown(took.change, MEASURES[_TIME].unit)
+        said = f"{pod}: {measured_words(self.measure, waited)}: at most {shown(max(most, 0.0), MEASURES[_TIME].unit)} of the added {added}"
         return Answer(holds=waited.low > 0 and took.low > 0 and most >= self.least * took.change, said=said, where=pod)
+
+
+_TIME, _RATE = "served_by_pod", "answered_by_pod"
+
+
+def _waited(share: float, seconds: float, rate: float) -> float:
+    """Seconds of an answer that are waiting, of the `share` of all time in which its server waited."""
+    works = -math.expm1(-rate * seconds)
+    return seconds * min(share / works, 1.0) if works > 0 else 0.0
 
 
 @dataclass(frozen=True)

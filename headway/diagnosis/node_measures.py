@@ -42,6 +42,13 @@ def _stall(name: str, of: str, says: str) -> Measure:
 
 
 CONTAINERS = (
+    measure(
+        "answered_by_pod",
+        "answers of a replica",
+        FigureUnit.PER_SECOND,
+        "sum $by (rate(nv_inference_request_success{$pods}[$window])) or sum $by (rate(vllm:request_success_total{$pods}[$window]))",
+        Sight.POD,
+    ),
     _stall("cpu_stall", "cpu", "time in which the server waits for a processor"),
     _stall("memory_stall", "memory", "time in which the server waits for memory to be freed"),
     _stall("disk_stall", "io", "time in which the server waits for a disk"),

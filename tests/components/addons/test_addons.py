@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from components import versions
 from components.addons import cluster_autoscaler, gpu_operator, istio, keda, loki, node_logs, otel, prometheus
+from headway.diagnosis.measures import MEASURES
 from headway.signals import SIGNALS, Source
 from headway.wire import MIG_TAINT, QUARANTINE
 from tests.components.platform.test_platform import pool
@@ -91,6 +92,14 @@ def test_a_pool_whose_name_ends_like_a_zone_has_its_own_priority() -> None:
 def test_the_autoscaler_empties_no_gpu_node() -> None:
     arguments = cluster_autoscaler.values("c", "r", [])["extraArgs"]
     assert 0 < float(arguments["scale-down-gpu-utilization-threshold"]) < 1 / 8, "one busy GPU of eight must keep its node"
+
+
+def test_a_diagnosis_can_tell_nodes_and_groups_of_nodes_apart() -> None:
+    """Neither label is there by itself (prometheus-community/helm-charts, charts/prometheus-node-exporter; kubernetes/autoscaler, FAQ)."""
+    (relabeling,) = prometheus.values(days=1, storage_bytes=2**30)["prometheus-node-exporter"]["prometheus"]["monitor"]["relabelings"]
+    asked = {each.sight.value for each in MEASURES.values()}
+    assert relabeling == {"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"} and "node" in asked
+    assert cluster_autoscaler.values("c", "r", [])["extraArgs"]["emit-per-nodegroup-metrics"] is True and "node_group" in asked
 
 
 def test_keda_survives_the_loss_of_a_node() -> None:

@@ -18,6 +18,7 @@ Levels = dict[str, dict[str, tuple[float, float]]]
 PODS: Levels = {
     "compute_by_pod": {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.060)},
     "served_by_pod": {"a": (0.025, 0.025), "b": (0.025, 0.025), "c": (0.025, 0.067)},
+    "answered_by_pod": {"a": (33.0, 33.0), "b": (33.0, 33.0), "c": (33.0, 33.0)},
 }
 """One of three replicas takes longer."""
 GPUS: Levels = {
@@ -120,6 +121,12 @@ def test_a_busy_node_is_no_cause_where_the_server_hardly_waits_for_it() -> None:
     assert "at most 6" in doubts["node-busy"]
 
 
+def test_a_replica_with_few_requests_is_idle_for_most_of_the_time_that_it_does_not_wait() -> None:
+    few: Levels = {"answered_by_pod": {"c": (2.0, 2.0)}, "cpu_stall_by_pod": {"c": (0.0, 0.1)}}
+    (found,) = diagnoses(one_slow(few, {**BUSY, **few}))
+    assert found.cause == "node-busy"
+
+
 def test_a_node_that_its_own_service_keeps_busy_is_no_neighbours_fault() -> None:
     own: Levels = {**BUSY, "others_cores": {"n2": (2.0, 2.0)}}
     (found,) = diagnoses(one_slow(own))
@@ -127,7 +134,11 @@ def test_a_node_that_its_own_service_keeps_busy_is_no_neighbours_fault() -> None
 
 
 def test_a_quota_that_is_used_up_is_no_busy_node() -> None:
-    all_wait: Levels = {"served_by_pod": {"a": (0.025, 0.067)}, "cpu_stall_by_pod": {"a": (0.0, 0.8)}}
+    all_wait: Levels = {
+        "served_by_pod": {"a": (0.025, 0.067)},
+        "answered_by_pod": {"a": (33.0, 33.0)},
+        "cpu_stall_by_pod": {"a": (0.0, 0.8)},
+    }
     (found,) = diagnoses(played({"compute": 0.060, "throttled": 0.6}, apart={**BUSY, **all_wait}))
     assert found.cause == "cpu-quota-used-up"
 

@@ -66,6 +66,7 @@ GIVEN = [
         series("cluster_autoscaler_node_group_backoff_status", {**GROUP, "reason": each}, f"{on}x60")
         for each, on in (("QuotaExceeded", 0), ("Other", 1))
     ),
+    counts("nv_inference_request_success", {**SERVICE, "model": "defects", "version": "1"}, 12),
     series("up", {**SERVICE, "endpoint": "metrics"}, "1x60"),
     series("up", {**SERVICE, "endpoint": "proxy"}, "0x60"),
     series("up", {**SERVICE, "pod": "defects-r0123456789-5b6bb57495-gone1", "endpoint": "metrics"}, "0x60"),
@@ -74,6 +75,7 @@ GIVEN = [
 ]
 
 ANSWERS: dict[str, tuple[dict[str, str], float]] = {
+    "answered_by_pod": ({"pod": POD["pod"]}, 12),
     "cpu_stall_by_pod": ({"pod": POD["pod"]}, 0.6),
     "memory_stall_by_pod": ({"pod": POD["pod"]}, 0.2),
     "disk_stall_by_pod": ({"pod": POD["pod"]}, 0.1),
