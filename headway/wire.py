@@ -95,6 +95,14 @@ FIRST_TOKEN, NEXT_TOKEN = "first_token_milliseconds", "next_token_microseconds"
 """From the request to the first token; on the average from each token to the next."""
 BROKEN_STREAMS = "broken_streams"
 """Whose server said in the middle that it had failed."""
+GATEWAY_STATISTICS = "headway"
+"""How the names begin of what the gateway's proxies measure by `tenant` and `model`; for Prometheus after `envoy_`."""
+WORKED_REQUESTS, WORKED_BYTES, WORKED_ATTEMPTS = "worked_requests", "worked_bytes", "worked_attempts"
+"""Of requests that no 4xx turned away: how many, the bytes of their bodies, and how often replicas were asked for them."""
+REPEATED_REQUESTS = "repeated_requests"
+"""Of which their callers say that they ask again."""
+DOOR = "door"
+"""What the gateway's proxies call the filter that bounds connections; in the names of its statistics."""
 
 # Audiences of tokens --------------------------------------------------------------------------------------------------------------
 
@@ -107,6 +115,8 @@ ARTIFACT_CACHE_NAMESPACE = "artifact-cache"
 """Holds the stores that keep artifacts on GPU nodes: the one reader of all tenants' artifacts."""
 GATEWAY_NAMESPACE = "istio-ingress"
 MESH_NAMESPACE = "istio-system"
+RATE_LIMIT_NAMESPACE = "rate-limit"
+"""Holds the limiter that the gateway's proxies ask."""
 WARM_CAPACITY_NAMESPACE = "warm-capacity"
 """Holds placeholders, which serve no model and give way to any pod."""
 

@@ -13,7 +13,7 @@ from components.addons.placement import A_FEW_AT_ONCE, ON_SYSTEM_NODES, requests
 from components.versions import ISTIO_IMAGES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY
 from headway.contract.health import LONGEST_DRAIN
-from headway.wire import CLASS_HEADER, CLASS_TAG, DEGRADE_HEADER, MESH_NAMESPACE, SAMPLES_PROVIDER
+from headway.wire import CLASS_HEADER, CLASS_TAG, DEGRADE_HEADER, DOOR, GATEWAY_STATISTICS, MESH_NAMESPACE, SAMPLES_PROVIDER
 
 GATEWAY_RELEASE = "istio-ingressgateway"
 GATEWAY_LABELS = {"istio": "ingressgateway"}
@@ -55,8 +55,12 @@ A proxy drops a label that its bootstrap was not told of.
 """
 
 BUCKETS_ANNOTATION = "sidecar.istio.io/statsHistogramBuckets"
-EMITTED_ANNOTATION, EMITTED = "sidecar.istio.io/statsInclusionPrefixes", "headway"
-"""Statistics of a proxy beyond those that Istio has it emit: `components/platform/gateway_measures.py`."""
+EMITTED_ANNOTATION = "sidecar.istio.io/statsInclusionPrefixes"
+OVERLOADED = "overload.envoy.overload_actions.stop_accepting"
+"""How the gauges begin of what `gateway_memory.py` has a full proxy do."""
+EMITTED = f"{GATEWAY_STATISTICS},connection_limit.{DOOR},{OVERLOADED}"
+"""Statistics of the gateway's proxies beyond those that Istio has them emit: `components/platform/gateway_measures.py`, and whether one is
+full (Envoy, "Connection limit filter" and "Overload manager")."""
 
 
 def base_values() -> dict[str, Any]:

@@ -21,8 +21,10 @@ from headway.signals.definition import GATEWAY_MONITOR
 from headway.wire import (
     CLASS_HEADER,
     DEGRADE_HEADER,
+    DOOR,
     EXPERIMENT_HEADER,
     GATEWAY_NAMESPACE,
+    GATEWAY_STATISTICS,
     MESH_NAMESPACE,
     PRIORITY_HEADER,
     STREAM_TIMES,
@@ -60,7 +62,8 @@ writes headers that become labels, and whoever is in its pod may answer in its p
 _UNREAD_TAGS = ("connection_security_policy", "destination_principal", "source_canonical_revision", "source_principal", "source_version")
 """Labels that no query here reads: each multiplies the number of series."""
 _UNREAD_METRICS = ("GRPC_REQUEST_MESSAGES", "GRPC_RESPONSE_MESSAGES", "REQUEST_SIZE", "RESPONSE_SIZE")
-"""Metrics that no query here reads: sizes are histograms with the edges of the latencies, two thirds of all series."""
+"""Metrics that no query here reads: sizes are histograms with the edges of the latencies, two thirds of all series. Those of requests are
+measured by `gateway_measures.py`, as a sum."""
 
 
 def histogram_buckets() -> str:
@@ -167,11 +170,11 @@ def _door() -> Manifest:
         "name": "envoy.filters.network.connection_limit",
         "typed_config": {
             "@type": "type.googleapis.com/envoy.extensions.filters.network.connection_limit.v3.ConnectionLimit",
-            "stat_prefix": "door",
+            "stat_prefix": DOOR,
             "max_connections": CONNECTIONS,
         },
     }
-    return gateway_filters.of_gateway("door", [manager("GATEWAY", config), network_filter("GATEWAY", "INSERT_BEFORE", limit)])
+    return gateway_filters.of_gateway(DOOR, [manager("GATEWAY", config), network_filter("GATEWAY", "INSERT_BEFORE", limit)])
 
 
 def _telemetry() -> Manifest:
@@ -239,7 +242,12 @@ def _monitors() -> tuple[Manifest, ...]:
         "endpoints": [{"port": "http-monitoring", "interval": "15s"}],
     }
     return (
-        _proxies("proxy-metrics", GATEWAY_MONITOR, {"action": "keep", **gateway}, f"istio_.*|envoy_{gateway_measures.STATISTICS}_.*"),
+        _proxies(
+            "proxy-metrics",
+            GATEWAY_MONITOR,
+            {"action": "keep", **gateway},
+            f"istio_.*|envoy_({GATEWAY_STATISTICS}|connection_limit|overload)_.*",
+        ),
         _proxies(
             "replica-proxy-metrics",
             "mesh-replicas",

@@ -23,6 +23,7 @@ from headway.wire import (
     GATEWAY_NAMESPACE,
     MESH_NAMESPACE,
     NODE_HEALTH_NAMESPACE,
+    RATE_LIMIT_NAMESPACE,
     TENANT,
     WARM_CAPACITY_NAMESPACE,
 )
@@ -30,7 +31,7 @@ from headway.wire import (
 SYSTEM_NAMESPACE_LABEL = "kubernetes.io/metadata.name"
 ARTIFACT_CACHE_PORT = 8087
 WARM_CAPACITY = WARM_CAPACITY_NAMESPACE
-RATE_LIMIT = "rate-limit"
+RATE_LIMIT = RATE_LIMIT_NAMESPACE
 RELEASE_GUARD = "release-guard"
 
 

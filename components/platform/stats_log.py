@@ -38,6 +38,27 @@ def absent(state: str, key: str) -> dict[str, Any]:
     return _of(state, key, {"null_match": {}}, found=True)
 
 
+def status(op: str, code: int) -> dict[str, Any]:
+    """The filter of requests by the code of their answer, 0 where there was none. `op`: GE or LE."""
+    # Envoy asks for the name of a switch, which nobody sets.
+    return {"status_code_filter": {"comparison": {"op": op, "value": {"default_value": code, "runtime_key": "headway.counted_codes"}}}}
+
+
+def header(name: str, pattern: str) -> dict[str, Any]:
+    """The filter of those whose header `name` is there and matches whole."""
+    return {"header_filter": {"header": {"name": name, "string_match": {"safe_regex": {"regex": pattern}}}}}
+
+
+def every(*filters: dict[str, Any]) -> dict[str, Any]:
+    """The filter of those that fit all of them, of which there are two at least."""
+    return {"and_filter": {"filters": list(filters)}}
+
+
+def either(*filters: dict[str, Any]) -> dict[str, Any]:
+    """Of those that fit one of them."""
+    return {"or_filter": {"filters": list(filters)}}
+
+
 def _of(state: str, key: str, value: dict[str, Any], *, found: bool) -> dict[str, Any]:
     """`found`: what holds where nobody wrote anything."""
     return {"metadata_filter": {"matcher": {"filter": state, "path": [{"key": key}], "value": value}, "match_if_key_not_found": found}}

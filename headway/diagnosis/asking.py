@@ -97,6 +97,32 @@ class Reached(_OfMeasure):
 
 
 @dataclass(frozen=True)
+class AtMost(_OfMeasure):
+    """At most `level` since, in its unit, however long before."""
+
+    level: float
+
+    def _holds(self, found: BeforeAfter) -> bool:
+        return found.since <= self.level
+
+
+@dataclass(frozen=True)
+class AddsMore:
+    """Proven to have risen `by` times, and by more than another measure of the same unit."""
+
+    measure: str
+    than: str
+    by: float = RISE
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found, other = facts.of(self.measure), facts.of(self.than)
+        if found is None or other is None:
+            return _unmeasured(self.measure if found is None else self.than)
+        said = f"{_words(self.measure, found)}; {_words(self.than, other)}"
+        return Answer(holds=found.rose(self.by) and found.change > other.change, said=said)
+
+
+@dataclass(frozen=True)
 class PartOf:
     """A part of a whole that rose: it holds where the part accounts for at least `least` of the rise."""
 

@@ -49,6 +49,10 @@ class StateKind(StrEnum):
     """An image or artifact did not fit on the node's disk."""
     DRIVER_UNFIT = "driver-unfit"
     """A container does not get along with the GPU's driver of its node."""
+    ROUTE_ASTRAY = "route-astray"
+    """The live route sends users elsewhere than the ledger says, or there is none."""
+    CERTIFICATE_OVER = "certificate-over"
+    """The gateway's certificate is no longer valid."""
     HELD = "held"
     """A person holds a release."""
 
@@ -106,6 +110,10 @@ class Facts:
 
     at: float
     onset: float | None = None
+    step: float = 0.0
+    """Of the series, in seconds: what happened closer together they cannot tell apart."""
+    began: Mapping[str, float] = field(default_factory=dict[str, float])
+    """When a measure of the whole service began to rise, of those whose order matters (`repeating`)."""
     compared: Mapping[str, BeforeAfter] = field(default_factory=dict[str, BeforeAfter])
     """Of the whole service, by measure."""
     apart: Mapping[str, Mapping[str, BeforeAfter]] = field(default_factory=dict[str, Mapping[str, BeforeAfter]])

@@ -38,7 +38,8 @@ HOST = "Hostname"
 
 @dataclass(frozen=True, kw_only=True)
 class Measure:
-    """`query` holds $gateway, $promises, $replicas, $pods, $containers, $scalers, $scaled, $devices (label matchers of the service there), $by and $window."""
+    """`query` holds $gateway, $named, $replicas, $pods, $containers, $scalers, $scaled, $devices (label matchers of the service there), $others
+    (of other tenants), $by and $window."""
 
     name: str
     says: str

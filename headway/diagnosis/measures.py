@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from headway.contract.xids import FATAL
 from headway.diagnosis import node_measures
-from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Measure, Sight, mean, share
+from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Measure, Sight, mean
 from headway.diagnosis.measure import measure as _of
+from headway.diagnosis.measures_at_gateway import AT_GATEWAY
 from headway.release.evidence.queries import quoted
 
 _FATAL = "|".join(str(code) for code in sorted(FATAL))
@@ -25,42 +26,12 @@ def _vllm(histogram: str) -> str:
     return mean(f"vllm:{histogram}_sum", f"vllm:{histogram}_count")
 
 
-_GATEWAY = (
-    _of("requests", "requests", FigureUnit.PER_SECOND, "sum(rate(istio_requests_total{$gateway}[$window]))"),
-    _of(
-        "latency",
-        "mean time of an answer at the gateway",
-        FigureUnit.SECONDS,
-        mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$gateway"),
-    ),
-    _of("errors", "answers with a server error", FigureUnit.SHARE, share("$gateway", 'response_code=~"5.."')),
-    _of("unreached", "requests that no replica answered", FigureUnit.SHARE, share("$gateway", 'response_flags=~".*(UF|UH|URX|UC).*"')),
-    _of("late", "requests that ran out of time", FigureUnit.SHARE, share("$gateway", 'response_flags=~".*UT.*"')),
-    _of(
-        "overflow",
-        "requests that found too many open",
-        FigureUnit.SHARE,
-        # A replica's own proxy enforces the limit (`replica_limit` of components/model_service/routing.py): the gateway sees a plain 503.
-        'sum(rate(istio_requests_total{$replicas,response_flags=~".*UO.*"}[$window]) or 0 * rate(istio_requests_total{$replicas}[$window]))'
-        f" / clamp_min(sum(rate(istio_requests_total{{$replicas}}[$window])), {NEVER_ZERO})",
-    ),
-    _of("limited", "requests refused as too many (429)", FigureUnit.SHARE, share("$gateway", 'response_code="429"')),
-    _of("unproven", "requests refused for their token (401)", FigureUnit.SHARE, share("$gateway", 'response_code="401"')),
-    _of("forbidden", "requests refused as not allowed (403)", FigureUnit.SHARE, share("$gateway", 'response_code="403"')),
-    _of(
-        "request_size",
-        "bytes of a request",
-        FigureUnit.BYTES,
-        mean("istio_request_bytes_sum", "istio_request_bytes_count", where="$gateway"),
-    ),
-)
-
 _PROMISES = (
     _of(
         "burn",
         "times as fast as it may that a promise's error budget burns",
         FigureUnit.COUNT,
-        "max(headway:slo_bad:share5m{$promises} / on (objective) headway:slo_allowed:share{$promises})",
+        "max(headway:slo_bad:share5m{$named} / on (objective) headway:slo_allowed:share{$named})",
     ),
 )
 
@@ -194,7 +165,7 @@ _DEVICES = (
     ),
 )
 
-MEASURES: Mapping[str, Measure] = {each.name: each for each in (*_GATEWAY, *_PROMISES, *_SERVER, *_BY_POD, *_DEVICES, *node_measures.ALL)}
+MEASURES: Mapping[str, Measure] = {each.name: each for each in (*AT_GATEWAY, *_PROMISES, *_SERVER, *_BY_POD, *_DEVICES, *node_measures.ALL)}
 """All of them by name."""
 
 PHASES = ("queue", "input", "compute", "output")
@@ -211,7 +182,8 @@ def query(measure: Measure, tenant: str, model: str, window: str) -> str:
         "$gateway": f'reporter="source",destination_service_namespace={namespace},destination_service_name=~{named}',
         "$replicas": f'reporter="destination",mirrored!="true",destination_workload_namespace={namespace},destination_workload=~{named}',
         "$pods": f"platform_io_tenant={namespace},platform_io_model={quoted(model)}",
-        "$promises": f"tenant={namespace},model={quoted(model)}",
+        "$named": f"tenant={namespace},model={quoted(model)}",
+        "$others": f"tenant!={namespace}",
         "$containers": f"namespace={namespace},pod=~{pod}",
         "$scalers": f"namespace={namespace},horizontalpodautoscaler=~{quoted(f'(keda-)?{model}-{_RELEASE}')}",
         "$scaled": f"exported_namespace={namespace},scaledObject=~{named}",

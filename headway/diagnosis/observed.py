@@ -57,6 +57,7 @@ def facts(observed: Observed, onset: float | None) -> Facts:
     return Facts(
         at=observed.at,
         onset=onset,
+        step=observed.step,
         compared=whole,
         apart=apart,
         present=present,

@@ -15,6 +15,7 @@ from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.hypothesis import CauseLayer, Hypothesis, Symptom
 from headway.diagnosis.measures import PHASES, STREAMED_PHASES
 from headway.diagnosis.observed import Observed, facts
+from headway.diagnosis.repeating import beginnings
 from headway.diagnosis.symptoms import Seen, seen
 
 
@@ -129,15 +130,17 @@ class _Tried:
 def diagnoses(observed: Observed, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> tuple[Diagnosis, ...]:
     """One for each cause, the symptom first that people care for most; exactly one where nothing is wrong, or nobody could see."""
     found: dict[str, Diagnosis] = {}
-    for each in seen(observed):
-        this = _of_symptom(observed, each, hypotheses)
+    hurts = tuple(seen(observed))
+    began = beginnings(observed) if hurts else {}
+    for each in hurts:
+        this = _of_symptom(observed, each, hypotheses, began)
         key = this.cause or f"?{each.symptom}"
         found[key] = replace(known, also=(*known.also, each.symptom)) if (known := found.get(key)) else this
     return tuple(found.values()) or (_of_none(observed),)
 
 
-def _of_symptom(observed: Observed, this: Seen, hypotheses: Sequence[Hypothesis]) -> Diagnosis:
-    known = facts(observed, this.onset)
+def _of_symptom(observed: Observed, this: Seen, hypotheses: Sequence[Hypothesis], began: Mapping[str, float]) -> Diagnosis:
+    known = replace(facts(observed, this.onset), began=began)
     engine = _engine(known)
     tried = {each.name: _try(each, known) for each in hypotheses if engine is None or each.engine in (None, engine)}
     path = _path(str(this.symptom), tried, frozenset({str(this.symptom)}))

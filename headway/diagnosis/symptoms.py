@@ -55,6 +55,16 @@ _WAITING = (
     StateKind.LOAD_FAILED,
 )
 
+_TURNED_AWAY = {
+    "limited": 0.01,
+    "unproven": 0.01,
+    "forbidden": 0.01,
+    "malformed": 0.01,
+    "gateway_closed": 0.1,
+    "gateway_overloaded": 0.05,
+}
+"""From which level on callers feel it, in the measure's unit. The last two are of connections and proxies, behind which no service is known."""
+
 SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
     Symptom.FAILING: SymptomSigns(
         says="requests fail", measures=("errors", "unreached"), test=AnyOf((Above("errors", 0.005), Above("unreached", 0.005)))
@@ -63,9 +73,11 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
     Symptom.BROKEN: SymptomSigns(says="a promise is broken faster than it may be", measures=("burn",), test=Above("burn", 1.0)),
     Symptom.REFUSED: SymptomSigns(
         says="callers are turned away",
-        measures=("limited", "unproven", "forbidden"),
-        test=AnyOf((Above("limited", 0.01), Above("unproven", 0.01), Above("forbidden", 0.01))),
+        measures=tuple(_TURNED_AWAY),
+        test=AnyOf(tuple(Above(name, level) for name, level in _TURNED_AWAY.items())),
     ),
+    Symptom.UNTRUSTED: SymptomSigns(says="callers cannot trust the gateway", states=(StateKind.CERTIFICATE_OVER,)),
+    Symptom.ASTRAY: SymptomSigns(says="users are sent elsewhere than the ledger says", states=(StateKind.ROUTE_ASTRAY,)),
     Symptom.MISSING: SymptomSigns(says="replicas are missing", states=_WAITING),
     Symptom.ENDING: SymptomSigns(
         says="containers end and are started again", states=(*ENDS, StateKind.EVICTED, StateKind.STORAGE_EXCEEDED)

@@ -1,7 +1,16 @@
 """Every hypothesis, one file a failure layer. An earlier one is preferred where two explain as much: the more special stand first."""
 
-from headway.diagnosis.hypotheses import deployment, gpu, model_server, node, release, request, watchers
+from headway.diagnosis.hypotheses import deployment, gateway, gpu, model_server, node, release, request, watchers
 from headway.diagnosis.hypothesis import Hypothesis
 
-HYPOTHESES: tuple[Hypothesis, ...] = (*release.ALL, *node.ALL, *gpu.ALL, *deployment.ALL, *request.ALL, *model_server.ALL, *watchers.ALL)
+HYPOTHESES: tuple[Hypothesis, ...] = (
+    *release.ALL,
+    *node.ALL,
+    *gpu.ALL,
+    *deployment.ALL,
+    *request.ALL,
+    *gateway.ALL,
+    *model_server.ALL,
+    *watchers.ALL,
+)
 """All of them, in order of preference."""

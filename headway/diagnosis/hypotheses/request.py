@@ -1,16 +1,29 @@
-"""What callers and the way to a replica may do: more, larger, unproven or unroutable requests, and a slow way."""
+"""What callers may do: ask more, larger, again, without proof or what nobody can answer."""
 
 from headway.contract.runtime import Engine
-from headway.diagnosis.asking import Above, Rest, Rose
-from headway.diagnosis.hypothesis import DRIFT, STATUS, CauseLayer, Hypothesis, Symptom
+from headway.diagnosis.asking import Above, Rose
+from headway.diagnosis.hypothesis import DRIFT, LOGS, STATUS, CauseLayer, Hypothesis, Symptom
+from headway.diagnosis.repeating import CallersRepeat
+
+_OF_MORE = ("queue-longer", "model-longer", "over-the-rate", "late-requests", "replicas-full", "pool-full")
 
 ALL = (
+    Hypothesis(
+        name="callers-repeat",
+        layer=CauseLayer.REQUEST,
+        says="callers ask again for what failed, so that there are more requests than users want",
+        explains=_OF_MORE,
+        predicts=(CallersRepeat(), Rose("requests", by=1.2)),
+        runbook="slo-burn-rate",
+        commands=(STATUS,),
+    ),
     Hypothesis(
         name="more-requests",
         layer=CauseLayer.REQUEST,
         says="callers ask more than before",
-        explains=("queue-longer", "model-longer", "over-the-rate", "late-requests", "replicas-full"),
+        explains=(*_OF_MORE, "gateway-throttled", "gateway-full"),
         predicts=(Rose("requests", by=1.2),),
+        excludes=(CallersRepeat(),),
         runbook="at-maximum-replicas",
         commands=(STATUS,),
     ),
@@ -68,28 +81,14 @@ ALL = (
         commands=(STATUS,),
     ),
     Hypothesis(
-        name="way-longer",
-        layer=CauseLayer.GATEWAY,
-        says="the way between the gateway and the replicas takes longer",
-        explains=(Symptom.SLOW,),
-        predicts=(Rest("latency", "at_replica", "the way from the gateway to the replicas"),),
-        commands=(STATUS,),
-    ),
-    Hypothesis(
-        name="proxy-longer",
-        layer=CauseLayer.GATEWAY,
-        says="the replicas' own proxies take longer",
-        explains=(Symptom.SLOW,),
-        predicts=(Rest("at_replica", "served", "between a replica's proxy and its server"),),
-    ),
-    Hypothesis(
-        name="replicas-full",
-        layer=CauseLayer.GATEWAY,
-        says="each replica has as many requests open as its proxy lets through, and the rest are turned away",
-        explains=(Symptom.FAILING, Symptom.REFUSED),
-        predicts=(Above("overflow", 0.005),),
-        runbook="at-maximum-replicas",
-        commands=(STATUS,),
+        name="malformed-requests",
+        layer=CauseLayer.REQUEST,
+        # Of which caller no series says: the gateway knows whose host is asked, and a token's user is no label.
+        says="callers send what the server cannot read, or ask for what it does not have",
+        explains=(Symptom.REFUSED,),
+        predicts=(Above("malformed", 0.01),),
+        runbook="callers-refused",
+        commands=(LOGS,),
     ),
     Hypothesis(
         name="late-requests",

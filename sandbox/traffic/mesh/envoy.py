@@ -13,7 +13,7 @@ from time import monotonic, sleep
 
 from components.addons import gateway_memory
 from components.platform import gateway_measures, replica_measures
-from headway.wire import STREAM_TIMES
+from headway.wire import GATEWAY_STATISTICS, STREAM_TIMES
 from sandbox.cluster import whole_file
 from sandbox.cluster.processes import Process
 from sandbox.traffic.mesh import envoy_configuration
@@ -162,7 +162,7 @@ class EnvoyAdmin:
     def measured(self) -> str:
         """What proxies measure of tokens, for Prometheus; nothing while Envoy does not answer."""
         try:
-            return self.get(f"/stats/prometheus?filter=^({gateway_measures.STATISTICS}|{STREAM_TIMES})[.]")
+            return self.get(f"/stats/prometheus?filter=^({GATEWAY_STATISTICS}|{STREAM_TIMES}|connection_limit)[.]")
         except (OSError, http.client.HTTPException):
             return ""
 
