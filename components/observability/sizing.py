@@ -31,6 +31,8 @@ ANSWERS = 6
 """Combinations of code and flags that a service really gives: 200, 400, 429, 500, 503 UH, 504 UT."""
 MESH_OTHER_SERIES = 3
 """Beside the latency histogram's buckets, for each answer: its sum and count, and the counter of requests."""
+COUNTED_SERIES = 4
+"""Of one model at one proxy of the gateway, whatever its answers and releases: `components/platform/gateway_measures.py`."""
 POD_SERIES, DEPLOYMENT_SERIES, NODE_SERIES = 90, 40, 980
 """kube-state-metrics and cAdvisor of one pod, kube-state-metrics of one deployment with its autoscaler, node
 exporter and log agent of a node.
@@ -90,6 +92,7 @@ def series_of(service: ServiceSize, gateways: int) -> int:
         pods * (SERVER_SERIES[service.engine] + 2 * SCRAPE_SERIES + POD_SERIES + service.gpus_a_replica * len(counters().splitlines()))
         + service.releases * DEPLOYMENT_SERIES
         + mesh
+        + gateways * COUNTED_SERIES
         + recorded
         + service.objectives * RULES_AN_OBJECTIVE
     )

@@ -24,6 +24,7 @@ PORT_NAME = "http"
 _LISTS: tuple[rbac.Right, ...] = (
     ("", ("events", "nodes", "pods", "resourcequotas"), ("list",)),
     ("apps", ("deployments",), ("list",)),
+    ("cert-manager.io", ("certificates",), ("list",)),
     ("networking.istio.io", ("virtualservices",), ("list",)),
 )
 """What `headway/diagnosis/gathering.py` asks."""

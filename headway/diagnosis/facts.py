@@ -51,8 +51,8 @@ class StateKind(StrEnum):
     """A container does not get along with the GPU's driver of its node."""
     ROUTE_ASTRAY = "route-astray"
     """The live route sends users elsewhere than the ledger says, or there is none."""
-    CERTIFICATE_OVER = "certificate-over"
-    """The gateway's certificate is no longer valid."""
+    CERTIFICATE_INVALID = "certificate-invalid"
+    """The gateway's certificate is no longer valid, or there is none."""
     HELD = "held"
     """A person holds a release."""
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from headway.diagnosis import changes, states, triage
+from headway.diagnosis import changes, states, triage, way_states
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, State
 from headway.diagnosis.measure import HOST, Sight
 from headway.diagnosis.measures import MEASURES, query
@@ -21,12 +21,12 @@ from headway.environment.port import OutOfReachError
 from headway.ledger.events import Event
 from headway.ledger.store import MissingStoreError, UnreachableError
 from headway.problem import UserError
-from headway.release.driver.rollout_state import fold
+from headway.release.driver.rollout_state import ServiceState, fold
 from headway.release.evidence.prometheus import Prometheus, UnansweredError
 from headway.release.evidence.samples import TimedValue
 from headway.release.service_place import ServicePlace
 from headway.signals.definition import GATEWAY_JOB
-from headway.wire import MODEL
+from headway.wire import GATEWAY_NAMESPACE, MODEL
 
 SCRAPES_A_STEP = 4
 """A rate survives one missed scrape."""
@@ -37,6 +37,9 @@ _ANSWER_SECONDS = 30.0
 """For one question, which asks for an hour of every measure."""
 _NAMED = "headway_measure"
 """The label by which series of one answer are told apart."""
+
+_CERTIFICATES = f"/apis/cert-manager.io/v1/namespaces/{GATEWAY_NAMESPACE}/certificates"
+"""None where cert-manager is not installed, for the secret is then somebody's own."""
 
 _Answer = TypeVar("_Answer")
 
@@ -71,8 +74,8 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
     if not collected.blind and "requests" not in series:
         collected.blind.append(Blindness(what=REQUESTS, why="the gateway's proxies are not read, or not all of them"))
     collected.blind += unseen(series)
-    found, written = _cluster(here, collected, at, hosts)
     releases = collected.heard("releases", lambda: fold(look() if look else here.ledger().look()), None)
+    found, written = _cluster(here, collected, at, hosts, releases)
     if releases is not None:
         found += tuple(changes.held(releases.running))
         written += tuple(changes.of_releases(releases))
@@ -100,8 +103,11 @@ def suspects(here: Sequence[ServicePlace], *, at: float, since: float) -> tuple[
     named |= collected.heard(CLUSTER, lambda: _all_placed(here[0], at), set[str]())
     if collected.blind:
         return tuple(here)
+    if collected.heard("certificates", lambda: tuple(way_states.invalid(here[0].port.kubernetes.items(_CERTIFICATES), at=at)), ()):
+        return tuple(here)
+    routes = collected.heard("routes", lambda: _all_routes(here[0]), {})
     unheard = True  # a ledger that does not answer leaves its service in
-    return tuple(each for each in here if each.chain in named or collected.heard("releases", partial(_held, each), unheard))
+    return tuple(each for each in here if each.chain in named or collected.heard("releases", partial(_off, each, routes), unheard))
 
 
 def _suspected(here: ServicePlace, at: float, since: float, step: float) -> set[str]:
@@ -124,9 +130,27 @@ def _all_placed(here: ServicePlace, at: float) -> set[str]:
     return triage.placed(deployments, pods, api.items("/api/v1/nodes"), at=at)
 
 
-def _held(here: ServicePlace) -> bool:
-    running = fold(here.ledger().look()).running
-    return running is not None and running.frozen is not None
+Routes = Mapping[str, tuple[list[Any], list[Any]]]
+
+
+def _all_routes(here: ServicePlace) -> Routes:
+    """VirtualServices and Deployments of each service, as `tenant/model`."""
+    api, of_models = here.port.kubernetes, urlencode({"labelSelector": MODEL})
+    found: dict[str, tuple[list[Any], list[Any]]] = {}
+    lists = api.items(f"/apis/networking.istio.io/v1/virtualservices?{of_models}"), api.items(f"/apis/apps/v1/deployments?{of_models}")
+    for number, objects in enumerate(lists):
+        for each in objects:
+            chain = f"{each['metadata'].get('namespace')}/{each['metadata']['labels'][MODEL]}"
+            found.setdefault(chain, ([], []))[number].append(each)
+    return found
+
+
+def _off(here: ServicePlace, routes: Routes) -> bool:
+    """Whether a person holds a release, or its route is not the ledger's."""
+    service = fold(here.ledger().look())
+    if service.running is not None and service.running.frozen is not None:
+        return True
+    return here.chain in routes and any(way_states.astray(*routes[here.chain], service, here.model))
 
 
 Series = Mapping[str, Mapping[str, Sequence[TimedValue]]]
@@ -160,7 +184,9 @@ def _gateway_is_read(client: Prometheus, at: float) -> bool:
     return bool(up) and all(value == 1 for _, value in up)
 
 
-def _cluster(here: ServicePlace, collected: _Collected, at: float, hosts: dict[str, str]) -> tuple[tuple[State, ...], tuple[Change, ...]]:
+def _cluster(
+    here: ServicePlace, collected: _Collected, at: float, hosts: dict[str, str], releases: ServiceState | None
+) -> tuple[tuple[State, ...], tuple[Change, ...]]:
     api = here.port.kubernetes
     mine = urlencode({"labelSelector": f"{MODEL}={here.model}"})
 
@@ -175,18 +201,26 @@ def _cluster(here: ServicePlace, collected: _Collected, at: float, hosts: dict[s
     hosts |= {pod["metadata"]["name"]: node for pod in pods if (node := pod.get("spec", {}).get("nodeName"))}
     events = collected.heard("events", lambda: listed(f"/api/v1/{tenant}/events"), [])
     quotas = collected.heard("quotas", lambda: listed(f"/api/v1/{tenant}/resourcequotas"), [])
-    routes = collected.heard("routes", lambda: listed(f"/apis/networking.istio.io/v1/{tenant}/virtualservices?{mine}"), [])
+    routes = collected.heard("routes", lambda: listed(f"/apis/networking.istio.io/v1/{tenant}/virtualservices?{mine}"), None)
+    certificates = collected.heard("certificates", lambda: listed(_CERTIFICATES), [])
     nodes = collected.heard("nodes", lambda: listed("/api/v1/nodes"), [])
     others = collected.heard("other pods", lambda: listed("/api/v1/pods"), pods) if _unplaced(pods) else pods
 
     def written() -> Iterator[Change]:
         yield from changes.by_hand(ChangeKind.DEPLOYMENT, deployments, field="template")
         yield from changes.by_hand(ChangeKind.QUOTA, quotas)
-        yield from changes.by_hand(ChangeKind.ROUTE, routes)
+        yield from changes.by_hand(ChangeKind.ROUTE, routes or ())
         yield from changes.by_hand(ChangeKind.NODE, nodes, field="unschedulable")
         yield from changes.by_hand(ChangeKind.TAINT, nodes, field="taints")
 
-    return states.states(deployments, pods, nodes, others, events, at=at), tuple(written())
+    strays = way_states.astray(routes, deployments, releases, here.model) if routes is not None and releases is not None else ()
+    way = (*collected.heard("releases", lambda: _standing(here, tuple(strays), releases), ()), *way_states.invalid(certificates, at=at))
+    return (*states.states(deployments, pods, nodes, others, events, at=at), *way), tuple(written())
+
+
+def _standing(here: ServicePlace, strays: tuple[State, ...], before: ServiceState | None) -> tuple[State, ...]:
+    """Where the ledger is still as it was before the route was read: a driver writes down what it will do first."""
+    return strays if strays and before is not None and fold(here.ledger().look()).count == before.count else ()
 
 
 def _unplaced(pods: Sequence[Mapping[str, Any]]) -> bool:

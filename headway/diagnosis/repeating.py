@@ -57,5 +57,7 @@ class CallersRepeat:
             return Answer(holds=False, said=f"{well}; nothing failed before requests rose")
         ahead = asked - failing
         if abs(ahead) < _STEPS * facts.step:
-            return Answer(holds=None, said=f"{well}; failures and requests rose within {_STEPS * facts.step:.0f} s, nobody can tell which first")
+            return Answer(
+                holds=None, said=f"{well}; failures and requests rose within {_STEPS * facts.step:.0f} s, nobody can tell which first"
+            )
         return Answer(holds=ahead > 0, said=f"{well}; requests rose {abs(ahead):.0f} s {'after' if ahead > 0 else 'before'} failures did")

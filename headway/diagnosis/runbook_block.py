@@ -24,6 +24,7 @@ WITHOUT_SERVICE = frozenset(
         "gpu-telemetry-silent",
         "gpu-throttled",
         "gpu-xid",
+        "limiter-away",
         "mig-layout-late",
         "node-disk-filling",
         "node-in-quarantine",

@@ -76,7 +76,7 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
         measures=tuple(_TURNED_AWAY),
         test=AnyOf(tuple(Above(name, level) for name, level in _TURNED_AWAY.items())),
     ),
-    Symptom.UNTRUSTED: SymptomSigns(says="callers cannot trust the gateway", states=(StateKind.CERTIFICATE_OVER,)),
+    Symptom.UNTRUSTED: SymptomSigns(says="callers cannot trust the gateway", states=(StateKind.CERTIFICATE_INVALID,)),
     Symptom.ASTRAY: SymptomSigns(says="users are sent elsewhere than the ledger says", states=(StateKind.ROUTE_ASTRAY,)),
     Symptom.MISSING: SymptomSigns(says="replicas are missing", states=_WAITING),
     Symptom.ENDING: SymptomSigns(

@@ -7,6 +7,7 @@ once leaves every service in.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from headway.diagnosis.measures import MEASURES
 from headway.diagnosis.states import states
 from headway.service_status.promises import ALLOWED
 from headway.wire import MODEL, TENANT
@@ -16,18 +17,22 @@ Body = Mapping[str, Any]
 
 _BY = "sum by (destination_service_namespace, destination_service_name)"
 _ALL = 'reporter="source",destination_service_name=~".+-r[0-9a-f]{10}(-baseline)?"'
+_REFUSED = "401|403|429|400|404|405|411|413|415|422"
+_FULL = f"max({MEASURES['gateway_overloaded'].query} > 0.04 or {MEASURES['gateway_closed'].query} > 0.08)"
+"""A gateway that takes no more hurts whoever is behind it."""
 _TIME = "istio_request_duration_milliseconds"
 
 
 def questions(window: str, before: str) -> tuple[str, ...]:
     """PromQL that answers a series for each service that fails or refuses requests, is slower than `before` ago, or burns a promise."""
-    bad = f'{_BY} (rate(istio_requests_total{{{_ALL},response_code=~"5..|401|403|429"}}[{window}]))'
+    bad = f'{_BY} (rate(istio_requests_total{{{_ALL},response_code=~"5..|{_REFUSED}"}}[{window}]))'
     mean = f"{_BY} (rate({_TIME}_sum{{{_ALL}}}[{window}])) / {_BY} (rate({_TIME}_count{{{_ALL}}}[{window}]))"
     earlier = mean.replace(f"[{window}]", f"[{window}] offset {before}")
     return (
         f"{bad} / {_BY} (rate(istio_requests_total{{{_ALL}}}[{window}])) > 0.004",
         f"({mean}) > 1.2 * ({earlier})",
         f"({mean}) unless ({earlier})",
+        f"{_BY} (rate(istio_requests_total{{{_ALL}}}[{window}])) and on () ({_FULL} > 0)".replace("$window", window),
         f"headway:slo_bad:share5m > on (tenant, model, objective) {ALLOWED}",
     )
 

@@ -1,9 +1,10 @@
 """What the model's server may do: take longer in one of its phases, fail, hang, end, or run out of memory or cache."""
 
 from headway.contract.runtime import Engine
-from headway.diagnosis.asking import ONE_REPLICA, Above, Fell, OneOfThem, PartOf, Rose, Says, Unproven
+from headway.diagnosis.asking import ONE_REPLICA, Above, AnyOf, Fell, OneOfThem, PartOf, Rose, Says, Unproven
 from headway.diagnosis.facts import ENDS, StateKind
 from headway.diagnosis.hypothesis import LOGS, NODES, STATUS, CauseLayer, Hypothesis, Symptom
+from headway.diagnosis.repeating import CallersRepeat
 
 
 def _phase(name: str, says: str, part: str, engine: Engine | None = None) -> Hypothesis:
@@ -55,11 +56,11 @@ ALL = (
         layer=CauseLayer.MODEL_SERVER,
         engine=Engine.TRITON,
         says="the version that serves takes longer for the same work, on every replica",
-        explains=("model-longer", "model-longer-queues"),
+        explains=("model-longer", "model-longer-queues", "callers-repeat"),
         predicts=(
             Rose("compute"),
             Rose("busy", by=1.1),
-            Unproven("requests", by=1.2),
+            AnyOf((Unproven("requests", by=1.2), CallersRepeat())),
             Unproven("request_size", by=1.2),
         ),
         excludes=(OneOfThem("compute_by_pod"),),
@@ -148,7 +149,7 @@ ALL = (
         name="nobody-answers",
         layer=CauseLayer.MODEL_SERVER,
         says="requests reach no replica that answers",
-        explains=(Symptom.FAILING,),
+        explains=(Symptom.FAILING, "callers-repeat", "gateway-repeats"),
         predicts=(Above("unreached", 0.01),),
         root=False,
         runbook="requests-unanswered",
@@ -176,7 +177,7 @@ ALL = (
         layer=CauseLayer.MODEL_SERVER,
         engine=Engine.TRITON,
         says="the version that serves fails requests itself",
-        explains=(Symptom.FAILING,),
+        explains=(Symptom.FAILING, "callers-repeat"),
         predicts=(Above("failures", 0.001),),
         runbook="slo-burn-rate",
         commands=(LOGS, 'headway release rollback {chain} -e {environment} --reason "requests fail"'),

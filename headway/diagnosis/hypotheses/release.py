@@ -19,10 +19,13 @@ ALL = (
             "server-killed",
             "load-failure",
             "model-process-dead",
+            "malformed-requests",
             "cache-full",
         ),
         predicts=(WasChanged((ChangeKind.RELEASE,)),),
-        excludes=(OldToo(("compute_by_pod", "prefill_by_pod", "decode_by_pod", "queue_by_pod", "failures_by_pod"), ENDS),),
+        excludes=(
+            OldToo(("compute_by_pod", "prefill_by_pod", "decode_by_pod", "queue_by_pod", "failures_by_pod", "malformed_by_pod"), ENDS),
+        ),
         runbook="release-rolled-back",
         commands=(
             RELEASE,

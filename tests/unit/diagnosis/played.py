@@ -19,11 +19,23 @@ CALM: dict[str, float] = {
     "errors": 0.0,
     "unreached": 0.0,
     "late": 0.0,
+    "left": 0.0,
     "overflow": 0.0,
+    "pool_overflow": 0.0,
     "limited": 0.0,
     "unproven": 0.0,
     "forbidden": 0.0,
+    "malformed": 0.0,
     "request_size": 4_000.0,
+    "attempts": 1.0,
+    "repeated": 0.0,
+    "neighbours": 200.0,
+    "gateway_throttled": 0.0,
+    "gateway_closed": 0.0,
+    "gateway_overloaded": 0.0,
+    "limiter": 0.001,
+    "limiter_ready": 2.0,
+    "mesh_authority_left": 3e7,
     "at_replica": 0.026,
     "served": 0.025,
     "queue": 0.004,
@@ -40,7 +52,7 @@ CALM: dict[str, float] = {
     "of_maximum": 0.5,
     "scaler_errors": 0.0,
 }
-_EXACT = {"replicas"}
+_EXACT = {"replicas", "limiter_ready", "of_maximum"}
 _PARTS = ("queue", "input", "compute", "output")
 
 
@@ -62,12 +74,16 @@ def played(
         changed["latency"] = changed["at_replica"] + CALM["latency"] - CALM["at_replica"]
     level = CALM | changed
     changed.setdefault("busy", level["requests"] / level["batch_size"] * level["compute"])
-    random = Random(seed)
+
+    def random(*of: str) -> Random:
+        """Of one series, whatever others there are."""
+        return Random(f"{seed} {' '.join(of)}")
+
     series: dict[str, dict[str, tuple[TimedValue, ...]]] = {}
     for name, level in CALM.items():
-        series[name] = {"": _line(random, level, changed.get(name, level), 0.0 if name in _EXACT else noise)}
+        series[name] = {"": _line(random(name), level, changed.get(name, level), 0.0 if name in _EXACT else noise)}
     for name, labels in (apart or {}).items():
-        series[name] = {label: _line(random, *levels, noise) for label, levels in labels.items()}
+        series[name] = {label: _line(random(name, label), *levels, noise) for label, levels in labels.items()}
     return Observed(tenant="vision", model="defects", at=AT, step=STEP, series=series, **more)
 
 

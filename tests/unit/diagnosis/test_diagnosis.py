@@ -248,7 +248,7 @@ def test_no_two_hypotheses_have_one_name() -> None:
 
 def test_the_prefix_cache_that_became_cold_is_why_prompts_take_longer() -> None:
     levels = {"prefill": (0.05, 0.12), "decode": (0.3, 0.3), "prefix_hits": (0.7, 0.2), "prompt_tokens": (400.0, 400.0)}
-    whole = played({"latency": 0.100})
+    whole = played({"latency": 0.100, "at_replica": 0.096, "served": 0.095})
     streamed = {name: by for name, by in whole.series.items() if name not in ("compute", "input", "output", "busy", "batch_size")}
     for name, (before, since) in levels.items():
         streamed[name] = {"": tuple((moment, before if moment <= ONSET else since) for moment, _ in whole.series["queue"][""])}
