@@ -385,7 +385,8 @@ class _PlatformLayer:
             grafana=places.grafana,
             annotations=identity.annotations,
         )
-        self._objects(diagnosis.NAME, loop, after=[self._monitoring, self._namespace(DIAGNOSIS_NAMESPACE), identity])
+        homes = [self._namespace(each) for each in (DIAGNOSIS_NAMESPACE, GATEWAY_NAMESPACE)]
+        self._objects(diagnosis.NAME, loop, after=[self._monitoring, *homes, identity])
 
     def pins(self) -> None:
         """Say what no digest pins, at every preview: it is whatever its repository answers."""

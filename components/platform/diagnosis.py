@@ -12,10 +12,11 @@ from typing import Any
 from components import rbac
 from components.addons import prometheus
 from components.addons.service_account import Annotations
+from components.labels import labels
 from components.manifests import Manifest
 from components.permissions import Statement
 from components.platform import loops
-from headway.wire import ALERTMANAGER_PROXIED, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT, LEDGER_BUCKET_OUTPUT
+from headway.wire import ALERTMANAGER_PROXIED, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT, GATEWAY_NAMESPACE, LEDGER_BUCKET_OUTPUT
 
 NAME = DIAGNOSIS_NAMESPACE
 """Its objects have the name of their namespace."""
@@ -24,10 +25,11 @@ PORT_NAME = "http"
 _LISTS: tuple[rbac.Right, ...] = (
     ("", ("events", "nodes", "pods", "resourcequotas"), ("list",)),
     ("apps", ("deployments",), ("list",)),
-    ("cert-manager.io", ("certificates",), ("list",)),
     ("networking.istio.io", ("virtualservices",), ("list",)),
 )
 """What `headway/diagnosis/gathering.py` asks."""
+_AT_GATEWAY: rbac.Right = ("cert-manager.io", ("certificates",), ("list",))
+"""And of the gateway's namespace; a Certificate holds no key."""
 
 
 def settings(environment: str, region: str, ledger: str, receivers: Mapping[str, str]) -> str:
@@ -47,9 +49,14 @@ def manifests(
 ) -> tuple[Manifest, ...]:
     """Service account with its `annotations`, rights, what the loop knows, the loop, where it is asked and what scrapes it; needs the Prometheus
     operator's definitions. `image`: one of headway by digest; `known`: the settings; `runbooks` and `grafana`: where links lead."""
+    certificates = rbac.role(f"headway-{NAME}", rbac.rules(_AT_GATEWAY), labels(NAME), GATEWAY_NAMESPACE)
     links = [*(["--runbooks", runbooks] if runbooks else []), *(["--grafana", grafana] if grafana else [])]
     return (
         *loops.identity(NAME, rbac.rules(*_LISTS), annotations),
+        Manifest(role="certificates", body=certificates),
+        Manifest(
+            role="certificates-binding", after=("account", "certificates"), body=rbac.binding(certificates, [rbac.account(NAME, NAME)])
+        ),
         loops.settings(NAME, FILE, known),
         loops.service(NAME, PORT_NAME, DIAGNOSIS_PORT),
         Manifest(

@@ -117,8 +117,8 @@ class AddsMore:
     def __call__(self, facts: Facts, /) -> Answer:
         found, other = facts.of(self.measure), facts.of(self.than)
         if found is None or other is None:
-            return _unmeasured(self.measure if found is None else self.than)
-        said = f"{_words(self.measure, found)}; {_words(self.than, other)}"
+            return unmeasured(self.measure if found is None else self.than)
+        said = f"{measured_words(self.measure, found)}; {measured_words(self.than, other)}"
         return Answer(holds=found.rose(self.by) and found.change > other.change, said=said)
 
 

@@ -8,10 +8,9 @@ cAdvisor's of its page on Prometheus metrics, DCGM's of dcgm-exporter's `dcp-met
 from collections.abc import Mapping
 
 from headway.contract.xids import FATAL
-from headway.diagnosis import node_measures
+from headway.diagnosis import gateway_measures, node_measures
 from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Measure, Sight, mean
 from headway.diagnosis.measure import measure as _of
-from headway.diagnosis.measures_at_gateway import AT_GATEWAY
 from headway.release.evidence.queries import quoted
 
 _FATAL = "|".join(str(code) for code in sorted(FATAL))
@@ -165,7 +164,9 @@ _DEVICES = (
     ),
 )
 
-MEASURES: Mapping[str, Measure] = {each.name: each for each in (*AT_GATEWAY, *_PROMISES, *_SERVER, *_BY_POD, *_DEVICES, *node_measures.ALL)}
+MEASURES: Mapping[str, Measure] = {
+    each.name: each for each in (*gateway_measures.ALL, *_PROMISES, *_SERVER, *_BY_POD, *_DEVICES, *node_measures.ALL)
+}
 """All of them by name."""
 
 PHASES = ("queue", "input", "compute", "output")

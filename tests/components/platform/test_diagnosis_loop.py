@@ -16,7 +16,7 @@ from headway.contract.model import Model
 from headway.diagnosis.cause_alert import LASTS_SECONDS
 from headway.ledger.witness import named
 from headway.release.evaluator.in_cluster import diagnosed_services
-from headway.wire import CAUSE_GROUP, CAUSE_SEVERITY, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT
+from headway.wire import CAUSE_GROUP, CAUSE_SEVERITY, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT, GATEWAY_NAMESPACE
 from policies.guardrails.view import plain
 from tests.components.contracts import DEFECTS, EMBEDDINGS
 from tests.components.program import layer
@@ -53,7 +53,8 @@ def test_its_container_is_started_as_its_command_allows() -> None:
 
 
 def test_it_may_list_what_a_diagnosis_asks_and_nothing_else() -> None:
-    rules = BODIES["rights"]["rules"]
+    assert BODIES["certificates"]["metadata"]["namespace"] == GATEWAY_NAMESPACE
+    rules = [*BODIES["rights"]["rules"], *BODIES["certificates"]["rules"]]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"list"}
     granted = {resource for rule in rules for resource in rule["resources"]}
     source = (Path(__file__).parents[3] / "headway/diagnosis/gathering.py").read_text()

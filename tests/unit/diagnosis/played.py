@@ -52,7 +52,7 @@ CALM: dict[str, float] = {
     "of_maximum": 0.5,
     "scaler_errors": 0.0,
 }
-_EXACT = {"replicas", "limiter_ready", "of_maximum"}
+_EXACT = {"replicas", "limiter_ready", "of_maximum", "group_full"}
 _PARTS = ("queue", "input", "compute", "output")
 
 
@@ -83,7 +83,7 @@ def played(
     for name, level in CALM.items():
         series[name] = {"": _line(random(name), level, changed.get(name, level), 0.0 if name in _EXACT else noise)}
     for name, labels in (apart or {}).items():
-        series[name] = {label: _line(random(name, label), *levels, noise) for label, levels in labels.items()}
+        series[name] = {label: _line(random(name, label), *levels, 0.0 if name in _EXACT else noise) for label, levels in labels.items()}
     return Observed(tenant="vision", model="defects", at=AT, step=STEP, series=series, **more)
 
 

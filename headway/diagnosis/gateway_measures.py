@@ -29,7 +29,7 @@ def _counted(name: str) -> str:
     return f"sum(rate(envoy_{GATEWAY_STATISTICS}_{name}{{$named}}[$window]))"
 
 
-AT_GATEWAY = (
+ALL = (
     _of("requests", "requests", FigureUnit.PER_SECOND, "sum(rate(istio_requests_total{$gateway}[$window]))"),
     _of(
         "latency",
