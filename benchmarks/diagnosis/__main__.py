@@ -17,7 +17,7 @@ from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, diagnoses
 
 _LAYERS = {each.name: each.layer.value for each in HYPOTHESES}
-_BLAMED = frozenset({"new-version", "written-by-hand", "quota-lowered", "cordoned-by-hand"})
+_BLAMED = frozenset({"new-version", "written-by-hand", "quota-lowered", "cordoned-by-hand", "tainted-by-hand"})
 _SUGGESTS: Mapping[str, str] = {
     "requests": "more-requests",
     "request_size": "larger-requests",

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from benchmarks.diagnosis import server_incidents
+from benchmarks.diagnosis import node_incidents, server_incidents
 from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play, pod
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, State, StateKind
 
@@ -82,10 +82,19 @@ def _faults(calm: Play) -> Iterator[Incident]:
     yield one("node-not-ready", replicas=2, states=(_state(StateKind.NODE_UNREADY, "node-2"),))
     yield one("release-held", states=(_state(StateKind.HELD, "r0123456789"),))
     yield from server_incidents.faults(calm, one)
+    yield from node_incidents.faults(calm, one)
 
 
 _LOADS = {"light": Play(requests=20.0), "usual": Play(requests=60.0, each=0.005)}
-_OWN = ("new-version", "new-version-fails", "new-version-of-a-third", "quota-lowered", "written-by-hand", "cordoned-by-hand")
+_OWN = (
+    "new-version",
+    "new-version-fails",
+    "new-version-of-a-third",
+    "quota-lowered",
+    "written-by-hand",
+    "cordoned-by-hand",
+    *node_incidents.OWN,
+)
 """Faults that are changes themselves."""
 _PAIRS = (
     ("model-slower", "invalid-tokens"),

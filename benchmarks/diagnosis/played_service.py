@@ -48,11 +48,33 @@ class Play:
     throttled: float = 0.0
     counters: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
     """What a GPU's counters say, by measure and replica, where it is not the usual."""
+    stalled: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
+    """For what a replica waits while it computes (cpu, memory, disk), and for which share of that time."""
+    around: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
+    """What nodes, neighbours, groups of nodes and the watchers say, by measure and label, where it is not the usual."""
     fresh: frozenset[int] = frozenset()
     """Replicas of the newest release."""
 
 
 USUAL = {"clock": 1980.0, "hot": 0.0, "power_capped": 0.01, "replays": 0.0}
+_AROUND: Mapping[str, Mapping[str, float]] = {
+    "node_busy": {f"node-{number}": 0.35 for number in range(3)},
+    "others_cores": {f"node-{number}": 1.5 for number in range(3)},
+    "node_memory_left": {f"node-{number}": 0.6 for number in range(3)},
+    "disk_busy": {f"node-{number}": 0.05 for number in range(3)},
+    "disk_wait": {f"node-{number}": 0.001 for number in range(3)},
+    "resent": {f"node-{number}": 0.0005 for number in range(3)},
+    "packets_lost": {f"node-{number}": 0.1 for number in range(3)},
+    "neighbours_cores": {"monitoring/agent": 0.1, "default/load-test": 0.2},
+    "neighbours_memory": {"monitoring/agent": 2e8, "default/load-test": 1e9},
+    "group_full": {"eks-l4-a-1a2b3c-x": 0.5, "eks-h100-a-1a2b3d-x": 1.0},
+    "group_failing": {"eks-l4-a-1a2b3c-x": 0.0, "eks-h100-a-1a2b3d-x": 0.0},
+    "unread": {"": 0.0},
+    "gpus_silent": {"": 0.0},
+    "rules_failing": {"": 0.0},
+}
+_STALLS = ("cpu", "memory", "disk")
+_USUAL_STALL = 0.02
 _BYTES = 4000.0
 
 
@@ -101,7 +123,7 @@ def observed(case: Incident, seed: int) -> Observed:
         series=series,
         states=case.states,
         changes=case.changes,
-        hosts={_gpu(number): f"node-{number}" for number in range(replicas)},
+        hosts={name: f"node-{number}" for number in range(replicas) for name in (_gpu(number), *(pod(each, number) for each in RELEASES))},
         blind=case.blind,
     )
 
@@ -115,7 +137,8 @@ class _Replica:
     def batches(self, arrivals: Floats, work: Floats, play: Play) -> tuple[Floats, Floats, Floats]:
         """Of each request: time in the queue, time of its batch, and how many were in it."""
         queue, compute, size = np.zeros_like(arrivals), np.zeros_like(arrivals), np.ones_like(arrivals)
-        slow = play.slower.get(self.number, 1.0)
+        waits = sum(by.get(self.number, 0.0) for by in play.stalled.values())
+        slow = play.slower.get(self.number, 1.0) / (1 - waits)
         at = 0
         while at < len(arrivals):
             full = arrivals[at + play.most - 1] if at + play.most <= len(arrivals) else np.inf
@@ -174,7 +197,18 @@ def _step(random: np.random.Generator, play: Play, served: Mapping[int, _Replica
     slower = float((queue + compute > play.promised).mean()) if len(queue) > 1 else 0.0
     whole["burn"] = slower / 0.01
     found: dict[str, dict[str, float]] = {name: {"": value} for name, value in whole.items()}
-    for number, (_, waited, took, _) in parts.items():
+    for name, by_label in _AROUND.items():
+        for label, usual in by_label.items():
+            value = play.around.get(name, {}).get(label, usual)
+            exact = name.startswith("group_")  # counts of nodes, whose ratio does not scatter
+            found.setdefault(name, {})[label] = value if exact else value * float(np.exp(0.02 * random.normal()))
+    for number, (_, waited, took, together) in parts.items():
+        found.setdefault("answered_by_pod", {})[_pod(number, play)] = len(took) / STEP
+        works = min(float((took / together).sum()) / STEP, 1.0) if len(took) else 0.0
+        for each in _STALLS:
+            share = play.stalled.get(each, {}).get(number, _USUAL_STALL) * works * noise[2]
+            found.setdefault(f"{each}_stall_by_pod", {})[_pod(number, play)] = share
+        found.setdefault("memory_by_pod", {})[_pod(number, play)] = play.around.get("memory_by_pod", {}).get(str(number), 0.5)
         if len(took):
             found.setdefault("compute_by_pod", {})[_pod(number, play)] = float(took.mean())
             found.setdefault("queue_by_pod", {})[_pod(number, play)] = float(waited.mean())
@@ -196,8 +230,12 @@ def _serial(random: np.random.Generator, count: int, likeness: float) -> Floats:
     return values
 
 
+RELEASES = ("r9876543210", "r0123456789")
+"""The one before, and the newest."""
+
+
 def _pod(number: int, play: Play) -> str:
-    return pod("r0123456789" if number in play.fresh else "r9876543210", number)
+    return pod(RELEASES[number in play.fresh], number)
 
 
 def pod(release: str, number: int) -> str:
