@@ -32,11 +32,12 @@ def _faults(calm: Play) -> Iterator[Incident]:
         states = more.pop("states", ())
         changes = more.pop("changes", ())
         unmeasured = more.pop("unmeasured", ())
+        before = more.pop("before", calm)
         return Incident(
             name=name,
             truth=truth or name,
-            before=calm,
-            since=replace(calm, **more),  # type: ignore[arg-type]
+            before=before,  # type: ignore[arg-type]
+            since=replace(before, **more),  # type: ignore[arg-type,type-var]
             states=states,  # type: ignore[arg-type]
             changes=changes,  # type: ignore[arg-type]
             unmeasured=unmeasured,  # type: ignore[arg-type]
@@ -94,6 +95,7 @@ _OWN = (
     "written-by-hand",
     "cordoned-by-hand",
     *node_incidents.OWN,
+    *server_incidents.OWN,
 )
 """Faults that are changes themselves."""
 _PAIRS = (

@@ -1,8 +1,8 @@
 """A service on Triton, played request by request: callers, the way, each replica's proxy, and a server that computes batches. What a fault
 does to everything behind it (queues that grow, batches that fill) follows from the play; nobody writes it down. Pure; seeded.
 
-A replica has one instance. A batch begins when the instance is free and the batch is full, or its oldest request has waited for the
-batching delay (Triton's dynamic batcher, `max_queue_delay_microseconds`); it takes `fixed` + `each` x its work. Times in seconds.
+A batch begins when an instance is free and the batch is full, or its oldest request has waited for the batching delay
+(Triton's dynamic batcher, `max_queue_delay_microseconds`); it takes `fixed` + `each` x its work. Times in seconds.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.diagnosis.facts import Blindness, Change, State
+from headway.diagnosis.facts import Blindness, Change, ServedSettings, State
 from headway.diagnosis.observed import Observed
 
 Floats = NDArray[np.float64]
@@ -35,7 +35,10 @@ class Play:
     each: float = 0.004
     delay: float = 0.001
     most: int = 16
+    instances: int = 1
+    """Batches that a replica computes at once."""
     replicas: int = 3
+    maximum: float = 6.0
     promised: float = 0.060
     """Seconds in the server within which 99 of 100 requests are promised."""
     slower: Mapping[int, float] = field(default_factory=dict[int, float])
@@ -124,30 +127,37 @@ def observed(case: Incident, seed: int) -> Observed:
         states=case.states,
         changes=case.changes,
         hosts={name: f"node-{number}" for number in range(replicas) for name in (_gpu(number), *(pod(each, number) for each in RELEASES))},
+        settings={
+            "r9876543210": ServedSettings(instances=case.before.instances),
+            "r0123456789": ServedSettings(instances=case.since.instances),
+        },
         blind=case.blind,
     )
 
 
 class _Replica:
-    """One replica's instance: until when it computes."""
+    """One replica's instances: until when each computes."""
 
     def __init__(self, random: np.random.Generator, number: int) -> None:
-        self.random, self.number, self.free = random, number, 0.0
+        self.random, self.number, self.free = random, number, [0.0]
 
     def batches(self, arrivals: Floats, work: Floats, play: Play) -> tuple[Floats, Floats, Floats]:
         """Of each request: time in the queue, time of its batch, and how many were in it."""
         queue, compute, size = np.zeros_like(arrivals), np.zeros_like(arrivals), np.ones_like(arrivals)
         waits = sum(by.get(self.number, 0.0) for by in play.stalled.values())
         slow = play.slower.get(self.number, 1.0) / (1 - waits)
+        self.free = [*self.free, *[0.0] * play.instances][: play.instances]
         at = 0
         while at < len(arrivals):
+            free = min(self.free)
             full = arrivals[at + play.most - 1] if at + play.most <= len(arrivals) else np.inf
-            start = max(self.free, min(arrivals[at] + play.delay, full))
+            start = max(free, min(arrivals[at] + play.delay, full))
             end = min(int(np.searchsorted(arrivals, start, side="right")), at + play.most)
             end = max(end, at + 1)
             took = slow * (play.fixed + play.each * float(work[at:end].sum())) * float(np.exp(0.05 * self.random.normal()))
             queue[at:end], compute[at:end], size[at:end] = start - arrivals[at:end], took, end - at
-            self.free, at = start + took, end
+            self.free[self.free.index(free)] = start + took
+            at = end
         return queue, compute, size
 
 
@@ -193,6 +203,7 @@ def _step(random: np.random.Generator, play: Play, served: Mapping[int, _Replica
         "failures": float(random.binomial(reached, play.failing)) / max(reached, 1),
         "throttled": play.throttled * noise[2],
         "replicas": float(play.replicas),
+        "maximum": play.maximum,
     }
     slower = float((queue + compute > play.promised).mean()) if len(queue) > 1 else 0.0
     whole["burn"] = slower / 0.01
@@ -210,6 +221,7 @@ def _step(random: np.random.Generator, play: Play, served: Mapping[int, _Replica
             found.setdefault(f"{each}_stall_by_pod", {})[_pod(number, play)] = share
         found.setdefault("memory_by_pod", {})[_pod(number, play)] = play.around.get("memory_by_pod", {}).get(str(number), 0.5)
         if len(took):
+            found.setdefault("busy_by_pod", {})[_pod(number, play)] = float((took / together).sum()) / STEP
             found.setdefault("compute_by_pod", {})[_pod(number, play)] = float(took.mean())
             found.setdefault("queue_by_pod", {})[_pod(number, play)] = float(waited.mean())
             found.setdefault("served_by_pod", {})[_pod(number, play)] = float((waited + took).mean()) + reads + writes

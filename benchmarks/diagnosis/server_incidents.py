@@ -1,10 +1,11 @@
 """Faults of the model's server and of changes of what it runs. Each is played alone, and beside an innocent release or edit (`incidents.py`)."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play, pod
-from headway.diagnosis.facts import State, StateKind
+from headway.diagnosis.facts import Change, ChangeKind, State, StateKind, TouchedField
 
 _ONSET = AT - (STEPS - 60) * STEP
 
@@ -15,8 +16,30 @@ class One(Protocol):
     def __call__(self, name: str, truth: str = "", **more: object) -> Incident: ...
 
 
-def _state(kind: StateKind) -> State:
-    return State(kind=kind, subject=pod("r9876543210", 1), words=kind.value.replace("-", " "), since=_ONSET)
+OWN = (
+    "concurrency-lowered",
+    "batching-raised",
+    "cpu-lowered",
+    "memory-lowered",
+    "candidate-unfit",
+    "limit-lowered",
+    "model-slower-since-probes-changed",
+    "model-slower-since-its-queue-grew",
+    "batch-larger-since-probes-changed",
+)
+"""Faults that are changes themselves, or come with one that is innocent."""
+
+
+def _state(kind: StateKind, release: str = "r9876543210") -> State:
+    return State(kind=kind, subject=pod(release, 1), words=kind.value.replace("-", " "), since=_ONSET)
+
+
+def _wrote(path: str, old: str, new: str, kind: ChangeKind = ChangeKind.RELEASE, before: float = 30.0) -> tuple[Change, ...]:
+    words, release = (
+        ("a commit", "") if kind is ChangeKind.CONTRACT else ("release r0123456789 began to replace r9876543210", "r0123456789")
+    )
+    touched = (TouchedField(path=path, old=old, new=new),)
+    return (Change(kind=kind, time=_ONSET - before, who="ci", words=words, release=release, touched=touched),)
 
 
 def faults(calm: Play, one: One) -> Iterator[Incident]:
@@ -24,3 +47,21 @@ def faults(calm: Play, one: One) -> Iterator[Incident]:
     yield one("load-failure-of-a-third", truth="load-failure", replicas=calm.replicas - 1, states=(_state(StateKind.LOAD_FAILED),))
     yield one("model-process-dead", unreached=0.1, states=(_state(StateKind.PROCESS_DIED),))
     yield one("probe-fails", unreached=0.2, states=(_state(StateKind.PROBE_FAILING),))
+    fresh = frozenset(range(calm.replicas))
+    slower: dict[str, object] = {"fixed": calm.fixed * 2.5, "each": calm.each * 2.5, "fresh": fresh}
+    probes, queue = _wrote("health.liveness.interval", "10s", "15s"), _wrote("batching.max_queue", "64", "65")
+    busy = replace(calm, requests=180.0, instances=2)
+    instances = _wrote("runtime.models.defects.instances", "2", "1")
+    yield one("concurrency-lowered", before=busy, instances=1, changes=instances, fresh=fresh)
+    yield one("batching-raised", delay=0.100, changes=_wrote("batching.max_delay", "1ms", "100ms"), fresh=fresh)
+    yield one("cpu-lowered", reads=calm.reads + 0.040, throttled=0.5, changes=_wrote("envelope.cpu", "4", "1"), fresh=fresh)
+    killed = (_state(StateKind.MEMORY_KILLED, "r0123456789"),)
+    yield one("memory-lowered", unreached=0.1, states=killed, changes=_wrote("envelope.memory", "8Gi", "2Gi"), fresh=fresh)
+    unfit = (_state(StateKind.LOAD_FAILED, "r0123456789"),)
+    yield one("candidate-unfit", states=unfit, changes=_wrote("artifact.digest", "a", "b", ChangeKind.CANDIDATE, 1200.0))
+    yield one("maximum-lowered", before=replace(calm, requests=120.0), replicas=1, maximum=1.0)
+    limit = _wrote("quota.requests", "100/s", "40/s", ChangeKind.CONTRACT, 400.0)
+    yield one("limit-lowered", limited=0.3, changes=limit)
+    yield one("model-slower-since-probes-changed", truth="model-slower", changes=probes, **slower)
+    yield one("model-slower-since-its-queue-grew", truth="model-slower", changes=queue, **slower)
+    yield one("batch-larger-since-probes-changed", truth="batch-larger", delay=0.100, changes=probes, fresh=fresh)

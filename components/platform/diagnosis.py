@@ -24,7 +24,7 @@ FILE = "diagnosis.json"
 PORT_NAME = "http"
 _LISTS: tuple[rbac.Right, ...] = (
     ("", ("events", "nodes", "pods", "resourcequotas"), ("list",)),
-    ("apps", ("deployments",), ("list",)),
+    ("apps", ("deployments", "replicasets"), ("list",)),
     ("networking.istio.io", ("virtualservices",), ("list",)),
 )
 """What `headway/diagnosis/gathering.py` asks."""

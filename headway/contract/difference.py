@@ -123,6 +123,11 @@ def effect(path: FieldPath) -> str:
     return max(fitting)[1]
 
 
+def written_differently(old: Any, new: Any) -> Iterator[tuple[FieldPath, Any, Any]]:
+    """Of two documents as they stand in files, whether they are contracts or not: path, old and new value of each field that differs."""
+    return _changed((), old, new)
+
+
 _NAMED_BY = ("name", "path", "signal", "issuer")
 """Fields by which entries of lists are recognised, so that an insertion does not change everything after it."""
 

@@ -222,17 +222,25 @@ class WasChanged:
     kinds: tuple[ChangeKind, ...]
     before: float = 600.0
     after: float = 60.0
+    wrote: tuple[str, ...] = ()
+    """How paths begin of which it wrote one, as far as anybody says what it wrote; empty: whatever it wrote."""
 
     def __call__(self, facts: Facts, /) -> Answer:
         if facts.onset is None:
             return Answer(holds=None, said="nobody knows when it began")
-        near: Sequence[Change] = [each for each in facts.changed(*self.kinds, after=self.after) if each.time >= facts.onset - self.before]
+        recent = [each for each in facts.changed(*self.kinds, after=self.after) if each.time >= facts.onset - self.before]
+        near: Sequence[Change] = [each for each in recent if self._counts(each)]
+        if recent and not near:
+            return Answer(holds=False, said=f"{recent[0].words}, which did not write {' or '.join(self.wrote)}")
         if not near:
             named = " or ".join(each.value for each in self.kinds)
             return Answer(holds=False, said=f"no change of a {named} within {self.before / 60:.0f} minutes before it began")
         seconds = facts.onset - near[0].time
         how = f"{abs(seconds):.0f} s {'before' if seconds >= 0 else 'after'} it began"
         return Answer(holds=True, said=f"{near[0].words}, by {near[0].who}, {how}")
+
+    def _counts(self, change: Change) -> bool:
+        return not self.wrote or change.touched is None or any(each.path.startswith(self.wrote) for each in change.touched)
 
 
 @dataclass(frozen=True)

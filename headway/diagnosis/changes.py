@@ -5,14 +5,24 @@ What the platform's program and the cluster's controllers write is no change by 
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from headway.diagnosis.facts import Change, ChangeKind, State, StateKind
+from headway.contract.batching import ContinuousBatching
+from headway.contract.difference import written_differently
+from headway.contract.model import Model
+from headway.contract.runtime import Triton
+from headway.contract.secret_names import masked
+from headway.diagnosis.container_ends import seconds
+from headway.diagnosis.facts import Change, ChangeKind, ServedSettings, State, StateKind, TouchedField
+from headway.problem import dotted, shown
+from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState, ServiceState
 from headway.wire import NODE_HEALTH_FIELD_MANAGER, RELEASE_FIELD_MANAGER
 
 Body = Mapping[str, Any]
+Touched = tuple[TouchedField, ...] | None
 
 _PLATFORM = (
     "pulumi",
@@ -27,10 +37,24 @@ _PLATFORM = (
     NODE_HEALTH_FIELD_MANAGER,
 )
 """How managers begin that are no person: the program, controllers, loops, kubelets."""
+_REVISION = "deployment.kubernetes.io/revision"
+_TOGETHER = 30.0
+"""Seconds within which a write of a Deployment and a ReplicaSet of a new template are one: the controller follows at once."""
 
 
-def by_hand(kind: ChangeKind, objects: Iterable[Body], *, field: str = "") -> Iterator[Change]:
-    """Writes of the specification of `objects` by people; where `field` is said, of that field of it alone."""
+@dataclass(frozen=True, kw_only=True)
+class TemplateChange:
+    """What the newest template of a Deployment's pods says otherwise than the one before, since when in Unix seconds."""
+
+    time: float
+    touched: tuple[TouchedField, ...]
+
+
+def by_hand(
+    kind: ChangeKind, objects: Iterable[Body], *, field: str = "", templates: Mapping[str, TemplateChange] | None = None
+) -> Iterator[Change]:
+    """Writes of the specification of `objects` by people; where `field` is said, of that field of it alone. `templates`: what is known of
+    Deployments' templates, by name."""
     for each in objects:
         name = each["metadata"]["name"]
         for entry in each["metadata"].get("managedFields", ()):
@@ -41,20 +65,101 @@ def by_hand(kind: ChangeKind, objects: Iterable[Body], *, field: str = "") -> It
                 time = datetime.fromisoformat(str(entry.get("time"))).timestamp()
             except ValueError:
                 continue
-            yield Change(kind=kind, time=time, who=who or "somebody", words=f"the {_NAMES[kind]} {name} was written")
+            made = (templates or {}).get(name)
+            touched = made.touched if made and abs(made.time - time) <= _TOGETHER else None
+            yield Change(kind=kind, time=time, who=who or "somebody", words=f"the {_NAMES[kind]} {name} was written", touched=touched)
+
+
+def by_program(deployments: Iterable[Body], templates: Mapping[str, TemplateChange]) -> Iterator[Change]:
+    """Templates of a release, which ought to stay as it is, that nobody has written by hand."""
+    for each in deployments:
+        name = each["metadata"]["name"]
+        made = templates.get(name)
+        hands = [change.time for change in by_hand(ChangeKind.DEPLOYMENT, [each], field="template")]
+        if made and not any(abs(made.time - time) <= _TOGETHER for time in hands):
+            words = f"the template of Deployment {name} was changed within its release"
+            yield Change(kind=ChangeKind.PLATFORM, time=made.time, who="the platform's program", words=words, touched=made.touched)
+
+
+def templates(replica_sets: Iterable[Body]) -> Mapping[str, TemplateChange]:
+    """By the Deployment's name, of those that have more than one. A Deployment keeps a ReplicaSet for each template that it has had lately, and
+    counts them (`deployment.kubernetes.io/revision`; kubernetes, `pkg/controller/deployment/util/deployment_util.go`); one to which it goes
+    back keeps its old time."""
+    by_owner: dict[str, list[Body]] = {}
+    for each in replica_sets:
+        for owner in each["metadata"].get("ownerReferences", ()):
+            if owner.get("kind") == "Deployment" and _revision(each):
+                by_owner.setdefault(str(owner["name"]), []).append(each)
+    found: dict[str, TemplateChange] = {}
+    for name, sets in by_owner.items():
+        *_, before, newest = [None, *sorted(sets, key=_revision)]
+        time = seconds(newest["metadata"].get("creationTimestamp")) if newest else None
+        if before is not None and newest is not None and time is not None:
+            found[name] = TemplateChange(time=time, touched=tuple(_differences(before, newest)))
+    return found
+
+
+def _revision(replica_set: Body) -> int:
+    text = (replica_set["metadata"].get("annotations") or {}).get(_REVISION, "")
+    return int(text) if text.isdecimal() else 0
+
+
+def _differences(before: Body, after: Body) -> Iterator[TouchedField]:
+    for path, old, new in written_differently(before["spec"]["template"], after["spec"]["template"]):
+        if "pod-template-hash" not in path:
+            yield TouchedField(path=dotted(path), old=_text(old), new=_text(new))
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else masked(shown(value))
 
 
 def of_releases(service: ServiceState) -> Iterator[Change]:
-    """When users first got each version that was released, as far as the ledger says."""
+    """When users got each version that was released, or more of it, how that ended, and which one is on its way, with what each changed in the
+    contract: as far as the ledger says."""
     for rollout in service.all:
-        if rollout.was_exposed:
-            words = f"release {rollout.release} began to replace {rollout.stable}"
-            time = datetime.fromisoformat(rollout.time).timestamp()
-            yield Change(kind=ChangeKind.RELEASE, time=time, who=rollout.actor, words=words, release=rollout.release)
+        touched = _touched(rollout)
+
+        def change(kind: ChangeKind, time: str, words: str, touched: Touched, this: RolloutState = rollout) -> Change:
+            moment = datetime.fromisoformat(time).timestamp()
+            return Change(kind=kind, time=moment, who=this.actor, words=words, release=this.release, touched=touched)
+
+        name = f"release {rollout.release}"
+        if not rollout.over:
+            yield change(ChangeKind.CANDIDATE, rollout.time, f"{name} is on its way, to replace {rollout.stable}", touched)
+        for number, (time, percent) in enumerate(rollout.grown):
+            words = f"{name} got {percent} % of users' requests" if number else f"{name} began to replace {rollout.stable}"
+            yield change(ChangeKind.RELEASE, time, words, touched)
         if rollout.over and rollout.changed:
-            time = datetime.fromisoformat(rollout.changed).timestamp()
-            words = f"release {rollout.release} ended: {rollout.outcome}"
-            yield Change(kind=ChangeKind.RELEASE, time=time, who=rollout.actor, words=words, release=rollout.release)
+            back = touched if rollout.outcome is ReleaseOutcome.PROMOTED else _reversed(touched)
+            yield change(ChangeKind.RELEASE, rollout.changed, f"{name} ended: {rollout.outcome}", back)
+
+
+def settings_of(model: Model) -> ServedSettings:
+    """How much a replica of the contract computes at once."""
+    instances = sum(each.instances for each in model.runtime.models) if isinstance(model.runtime, Triton) else None
+    sequences = model.batching.max_sequences if isinstance(model.batching, ContinuousBatching) else None
+    return ServedSettings(instances=instances, sequences=sequences)
+
+
+def serving_contents(service: ServiceState) -> Mapping[str, str]:
+    """The content of each release that may serve, or has just ceased to, by its name."""
+    newest = service.rollout
+    names = {arm.release for arm in service.split.arms} if service.split else set[str]()
+    names |= {newest.release, newest.stable} if newest else set()
+    return {name: service.known[name] for name in sorted(names) if name in service.known}
+
+
+def _touched(rollout: RolloutState) -> Touched:
+    """None where the ledger does not say what a release changes, as an earlier Headway did not."""
+    changes = (rollout.body.get("difference") or {}).get("changes")
+    if changes is None:
+        return None
+    return tuple(TouchedField(path=str(each["path"]), old=each.get("old"), new=each.get("new")) for each in changes)
+
+
+def _reversed(touched: Touched) -> Touched:
+    return None if touched is None else tuple(replace(each, old=each.new, new=each.old) for each in touched)
 
 
 def held(rollout: RolloutState | None) -> Iterator[State]:

@@ -75,7 +75,13 @@ class State:
 
 class ChangeKind(StrEnum):
     RELEASE = "release"
-    """Users' requests began to go to another version."""
+    """Users' requests began to go to another version, or more of them."""
+    CANDIDATE = "candidate"
+    """Replicas of another version were started, whose release is not over yet."""
+    CONTRACT = "contract"
+    """A commit of the checkout changed the service's contract, or its tenant's."""
+    PLATFORM = "platform"
+    """The platform's program wrote what runs, though no release asked for it."""
     DEPLOYMENT = "deployment"
     """A Deployment was written by somebody who is not the platform's program."""
     QUOTA = "quota"
@@ -85,8 +91,18 @@ class ChangeKind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TouchedField:
+    """A field that a change wrote: of a contract by its path, such as `batching.max_delay`, of a pod's template as `server.cpu`. Values as
+    people write them; None where it was not there."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Change:
-    """Something that somebody did. `time` in Unix seconds; `who` as the ledger or the API server names them."""
+    """Something that somebody did. `time` in Unix seconds; `who` as the ledger, git or the API server names them."""
 
     kind: ChangeKind
     time: float
@@ -94,6 +110,17 @@ class Change:
     words: str
     release: str = ""
     """The version that a release brought."""
+    touched: tuple[TouchedField, ...] | None = None
+    """What it changed; None where nobody says."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServedSettings:
+    """Of the contract that a version was registered with: how many batches (Triton) or sequences (vLLM) a replica computes at once. None
+    where its engine has no such thing."""
+
+    instances: int | None = None
+    sequences: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +151,8 @@ class Facts:
     changes: tuple[Change, ...] = ()
     hosts: Mapping[str, str] = field(default_factory=dict[str, str])
     """The node of each pod and GPU."""
+    settings: Mapping[str, ServedSettings] = field(default_factory=dict[str, ServedSettings])
+    """Of each release that may serve."""
 
     def of(self, measure: str) -> BeforeAfter | None:
         return self.compared.get(measure)

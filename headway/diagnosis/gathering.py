@@ -10,8 +10,8 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
-from headway.diagnosis import changes, states, triage, way_states
-from headway.diagnosis.facts import Blindness, Change, ChangeKind, State
+from headway.diagnosis import changes, commits, states, triage, way_states
+from headway.diagnosis.facts import Blindness, Change, ChangeKind, ServedSettings, State
 from headway.diagnosis.measure import HOST, Sight
 from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import Observed
@@ -19,6 +19,7 @@ from headway.diagnosis.reasoning import CLUSTER, METRICS, REQUESTS
 from headway.diagnosis.unseen import unseen
 from headway.environment.port import OutOfReachError
 from headway.ledger.events import Event
+from headway.ledger.serving import released
 from headway.ledger.store import MissingStoreError, UnreachableError
 from headway.problem import UserError
 from headway.release.driver.rollout_state import ServiceState, fold
@@ -76,9 +77,12 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
     collected.blind += unseen(series)
     releases = collected.heard("releases", lambda: fold(look() if look else here.ledger().look()), None)
     found, written = _cluster(here, collected, at, hosts, releases)
+    settings: Mapping[str, ServedSettings] = {}
     if releases is not None:
         found += tuple(changes.held(releases.running))
         written += tuple(changes.of_releases(releases))
+        settings = collected.heard("contracts of releases", lambda: _settings(here, releases), {})
+    written += collected.heard("commits", lambda: _commits(here, at, since), ())
     return Observed(
         tenant=here.tenant,
         model=here.model,
@@ -88,8 +92,21 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
         states=found,
         changes=written,
         hosts=hosts,
+        settings=settings,
         blind=tuple(collected.blind),
     )
+
+
+def _settings(here: ServicePlace, releases: ServiceState) -> Mapping[str, ServedSettings]:
+    contents = changes.serving_contents(releases)
+    return {name: changes.settings_of(released(here.store, here.chain, content)) for name, content in contents.items()}
+
+
+def _commits(here: ServicePlace, at: float, since: float) -> tuple[Change, ...]:
+    """Also those of the hour before: they are applied later."""
+    if here.checkout is None:
+        raise OutOfReachError("there is no checkout here, so who changed a contract or the environment in place is not known")
+    return commits.of_checkout(here.checkout, here.environment, here.tenant, here.model, since=at - since - 3600.0, until=at)
 
 
 def suspects(here: Sequence[ServicePlace], *, at: float, since: float) -> tuple[ServicePlace, ...]:
@@ -200,6 +217,7 @@ def _cluster(
     pods = collected.heard("pods", lambda: listed(f"/api/v1/{tenant}/pods?{mine}"), [])
     hosts |= {pod["metadata"]["name"]: node for pod in pods if (node := pod.get("spec", {}).get("nodeName"))}
     events = collected.heard("events", lambda: listed(f"/api/v1/{tenant}/events"), [])
+    sets = collected.heard("earlier templates", lambda: listed(f"/apis/apps/v1/{tenant}/replicasets?{mine}"), [])
     quotas = collected.heard("quotas", lambda: listed(f"/api/v1/{tenant}/resourcequotas"), [])
     routes = collected.heard("routes", lambda: listed(f"/apis/networking.istio.io/v1/{tenant}/virtualservices?{mine}"), None)
     certificates = collected.heard("certificates", lambda: listed(_CERTIFICATES), [])
@@ -207,7 +225,9 @@ def _cluster(
     others = collected.heard("other pods", lambda: listed("/api/v1/pods"), pods) if _unplaced(pods) else pods
 
     def written() -> Iterator[Change]:
-        yield from changes.by_hand(ChangeKind.DEPLOYMENT, deployments, field="template")
+        made = changes.templates(sets)
+        yield from changes.by_hand(ChangeKind.DEPLOYMENT, deployments, field="template", templates=made)
+        yield from changes.by_program(deployments, made)
         yield from changes.by_hand(ChangeKind.QUOTA, quotas)
         yield from changes.by_hand(ChangeKind.ROUTE, routes or ())
         yield from changes.by_hand(ChangeKind.NODE, nodes, field="unschedulable")

@@ -59,8 +59,17 @@ _SERVER = (
         "instances that compute at once",
         FigureUnit.COUNT,
         # The server counts a batch's time for each of its requests.
-        "sum(rate(nv_inference_compute_infer_duration_us{$pods}[$window])) / 1e6 * sum(rate(nv_inference_exec_count{$pods}[$window]))"
-        " / (sum(rate(nv_inference_count{$pods}[$window])) > 0)",
+        "sum $by (rate(nv_inference_compute_infer_duration_us{$pods}[$window])) / 1e6"
+        " * sum $by (rate(nv_inference_exec_count{$pods}[$window])) / (sum $by (rate(nv_inference_count{$pods}[$window])) > 0)",
+    ),
+    _of(
+        "running", "sequences that compute at once", FigureUnit.COUNT, "sum $by (avg_over_time(vllm:num_requests_running{$pods}[$window]))"
+    ),
+    _of(
+        "kv_cache",
+        "filled share of the fullest replica's KV cache",
+        FigureUnit.SHARE,
+        "max(avg_over_time(vllm:kv_cache_usage_perc{$pods}[$window]))",
     ),
     _of("prompt_tokens", "tokens of a prompt", FigureUnit.TOKENS, _vllm("request_prompt_tokens")),
     _of("answer_tokens", "tokens of an answer", FigureUnit.TOKENS, _vllm("request_generation_tokens")),
@@ -106,6 +115,12 @@ _SERVER = (
         "max(kube_horizontalpodautoscaler_status_desired_replicas{$scalers} / (kube_horizontalpodautoscaler_spec_max_replicas{$scalers} > 1))",
     ),
     _of(
+        "maximum",
+        "replicas that the autoscaler may make",
+        FigureUnit.COUNT,
+        "max(kube_horizontalpodautoscaler_spec_max_replicas{$scalers})",
+    ),
+    _of(
         "scaler_errors",
         "failed readings of the autoscaler's triggers",
         FigureUnit.PER_SECOND,
@@ -116,7 +131,7 @@ _SERVER = (
 _BY_POD = tuple(
     _of(f"{each.name}_by_pod", each.says, each.unit, each.query, Sight.POD)
     for each in _SERVER
-    if each.name in ("at_replica", "served", "queue", "compute", "prefill", "decode", "failures", "throttled", "memory")
+    if each.name in ("at_replica", "served", "queue", "compute", "prefill", "decode", "failures", "throttled", "memory", "busy", "running")
 )
 
 _DEVICES = (

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from headway.diagnosis.comparison import LEAST_BLOCKS, BeforeAfter, compared, mean
-from headway.diagnosis.facts import Blindness, Change, Facts, State
+from headway.diagnosis.facts import Blindness, Change, Facts, ServedSettings, State
 from headway.diagnosis.measure import Sight
 from headway.diagnosis.measures import MEASURES
 from headway.release.evidence.samples import TimedValue
@@ -30,6 +30,7 @@ class Observed:
     states: tuple[State, ...] = ()
     changes: tuple[Change, ...] = ()
     hosts: Mapping[str, str] = field(default_factory=dict[str, str])
+    settings: Mapping[str, ServedSettings] = field(default_factory=dict[str, ServedSettings])
     blind: tuple[Blindness, ...] = ()
 
     def of(self, measure: str) -> Sequence[TimedValue]:
@@ -64,6 +65,7 @@ def facts(observed: Observed, onset: float | None) -> Facts:
         states=observed.states,
         changes=observed.changes,
         hosts=observed.hosts,
+        settings=observed.settings,
     )
 
 

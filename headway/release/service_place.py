@@ -58,6 +58,11 @@ class ServicePlace:
         return f"{self.tenant}/{self.model}"
 
     @property
+    def checkout(self) -> Path | None:
+        """Where its contract is kept with its history; None where there is no checkout."""
+        return self.project
+
+    @property
     def stack(self) -> str:
         return f"{self.environment}-{self.tenant}"
 

@@ -129,7 +129,7 @@ ALL = (
         name="fewer-replicas",
         layer=CauseLayer.DEPLOYMENT,
         says="fewer replicas answer than before",
-        explains=("queue-longer", "late-requests", "replicas-full", "pool-full"),
+        explains=("queue-longer", "model-longer", "late-requests", "replicas-full", "pool-full"),  # each computes larger batches
         predicts=(Fell("replicas", by=1.1, least=0.5),),
         root=False,
     ),

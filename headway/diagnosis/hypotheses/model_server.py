@@ -1,7 +1,8 @@
 """What the model's server may do: take longer in one of its phases, fail, hang, end, or run out of memory or cache."""
 
 from headway.contract.runtime import Engine
-from headway.diagnosis.asking import ONE_REPLICA, Above, AnyOf, Fell, OneOfThem, PartOf, Rose, Says, Unproven
+from headway.diagnosis.asking import ONE_REPLICA, Above, AnyOf, Fell, OneOfThem, PartOf, Reached, Rose, Says, Unproven
+from headway.diagnosis.asking_changes import InUse
 from headway.diagnosis.facts import ENDS, StateKind
 from headway.diagnosis.hypothesis import LOGS, NODES, STATUS, CauseLayer, Hypothesis, Symptom
 from headway.diagnosis.repeating import CallersRepeat
@@ -18,6 +19,13 @@ def _phase(name: str, says: str, part: str, engine: Engine | None = None) -> Hyp
         engine=engine,
     )
 
+
+_CROWDED = InUse("busy_by_pod", "instances", least=0.5)
+"""Below, most requests find a free instance: those that come at random see what holds on the average (Wolff, "Poisson arrivals see time
+averages", 1982), so what they then wait for is a batch."""
+_FULL = InUse("running_by_pod", "sequences", least=0.9)
+_AS_BEFORE = (Unproven("requests", by=1.2), Unproven("request_size", by=1.2))
+_FEWER = Fell("replicas", by=1.1, least=0.5)
 
 ALL = (
     _phase("model-longer", "the model itself takes longer", "compute", Engine.TRITON),
@@ -75,15 +83,48 @@ ALL = (
         says="more requests are computed together, so that each waits for more of them",
         explains=("model-longer", "queue-longer"),
         predicts=(Rose("batch_size"), Unproven("busy", by=1.1), Unproven("requests", by=1.2)),
+        excludes=(_CROWDED,),
         commands=("headway diff {contract}",),
+    ),
+    Hypothesis(
+        name="too-few-instances",
+        layer=CauseLayer.MODEL_SERVER,
+        engine=Engine.TRITON,
+        says="requests wait because every instance of the model computes most of the time, though none takes longer",
+        explains=("queue-longer",),
+        # Larger batches take longer each, and keep instances no busier.
+        predicts=(_CROWDED, *_AS_BEFORE, Unproven("busy", by=1.1)),
+        excludes=(_FEWER,),
+        commands=(STATUS, "headway diff {contract}"),
+    ),
+    Hypothesis(
+        name="too-few-sequences",
+        layer=CauseLayer.MODEL_SERVER,
+        engine=Engine.VLLM,
+        says="requests wait because as many sequences compute as the contract allows, though none takes longer",
+        explains=("queue-longer",),
+        predicts=(_FULL, *_AS_BEFORE, Unproven("prefill"), Unproven("decode"), Unproven("prompt_tokens"), Unproven("answer_tokens")),
+        excludes=(_FEWER, Above("preemptions", 0.01)),
+        commands=(STATUS, "headway diff {contract}"),
+    ),
+    Hypothesis(
+        name="preempted",
+        layer=CauseLayer.MODEL_SERVER,
+        engine=Engine.VLLM,
+        says="sequences are thrown out of the KV cache and computed again",
+        explains=("queue-longer", "decode-longer", "prefill-longer"),
+        predicts=(Above("preemptions", 0.01),),
+        root=False,
     ),
     Hypothesis(
         name="cache-full",
         layer=CauseLayer.MODEL_SERVER,
         engine=Engine.VLLM,
-        says="the KV cache is full, so sequences are thrown out and computed again",
-        explains=("queue-longer", "decode-longer", "prefill-longer"),
-        predicts=(Above("preemptions", 0.01),),
+        # Sequences wait where none of the cache's blocks is free, and are thrown out where one that computes needs another one
+        # (vLLM, `vllm/v1/core/sched/scheduler.py`, `schedule`).
+        says="the KV cache is full",
+        explains=("preempted", "queue-longer"),
+        predicts=(AnyOf((Reached("kv_cache", 0.9), Above("preemptions", 0.01))),),
         runbook="kv-cache-full",
         commands=(STATUS,),
     ),

@@ -1,6 +1,7 @@
 """What a release, or a change that somebody made, may do."""
 
 from headway.diagnosis.asking import OldToo, Says, WasChanged
+from headway.diagnosis.asking_changes import OfTheCandidate
 from headway.diagnosis.facts import ENDS, ChangeKind, StateKind
 from headway.diagnosis.hypothesis import RELEASE, CauseLayer, Hypothesis, Symptom
 
@@ -22,7 +23,7 @@ ALL = (
             "malformed-requests",
             "cache-full",
         ),
-        predicts=(WasChanged((ChangeKind.RELEASE,)),),
+        predicts=(WasChanged((ChangeKind.RELEASE,), wrote=("artifact", "envelope.gpu", "optimisation", "runtime")),),
         excludes=(
             OldToo(("compute_by_pod", "prefill_by_pod", "decode_by_pod", "queue_by_pod", "failures_by_pod", "malformed_by_pod"), ENDS),
         ),
@@ -33,12 +34,38 @@ ALL = (
         ),
     ),
     Hypothesis(
+        name="candidate-unfit",
+        layer=CauseLayer.RELEASE,
+        says="the version that is being released does not run as it should",
+        explains=("load-failure", "model-process-dead", "out-of-memory", "server-hangs", "server-killed", "probe-fails"),
+        predicts=(OfTheCandidate((*ENDS, StateKind.PROBE_FAILING)),),
+        runbook="release-rolled-back",
+        commands=(RELEASE, 'headway release rollback {chain} -e {environment} --reason "{symptom}"'),
+    ),
+    Hypothesis(
         name="written-by-hand",
         layer=CauseLayer.DEPLOYMENT,
         says="somebody wrote the Deployment by hand",
         explains=("image-missing", "model-slower", "batch-larger", "out-of-memory", "cpu-quota-used-up", "fewer-replicas"),
-        predicts=(WasChanged((ChangeKind.DEPLOYMENT,)),),
+        predicts=(WasChanged((ChangeKind.DEPLOYMENT,), wrote=("spec",)),),
         commands=("kubectl -n {tenant} get deployments --show-managed-fields -o yaml", "pulumi up -s {environment}-{tenant}"),
+    ),
+    Hypothesis(
+        name="written-in-place",
+        layer=CauseLayer.DEPLOYMENT,
+        says="an update of the platform changed what replicas of a release run",
+        explains=(
+            "image-missing",
+            "model-slower",
+            "batch-larger",
+            "out-of-memory",
+            "cpu-quota-used-up",
+            "load-failure",
+            "probe-fails",
+            "server-hangs",
+        ),
+        predicts=(WasChanged((ChangeKind.PLATFORM,), before=1800.0, wrote=("spec",)),),  # replicas are replaced one after the other
+        commands=("kubectl -n {tenant} get replicasets -o yaml", "git log -5 -- components stacks"),
     ),
     Hypothesis(
         name="quota-lowered",

@@ -78,6 +78,8 @@ class RolloutState:
     failing: RolloutFailure | None = None
     was_exposed: bool = False
     """Whether the new version ever was to get requests or copies of them."""
+    grown: tuple[tuple[str, int], ...] = ()
+    """When it was first to get requests or copies, and when more of users' requests; each with its whole percent of these."""
     was_deployed: bool = False
     shifted: bool = False
     drained: bool = False
@@ -260,7 +262,7 @@ def _told(rollout: RolloutState, event: Event) -> RolloutState:
             split = TrafficSplit.read(body["division"])
             grew = grows(rollout.split, split)
             intended = replace(rollout, split=split, split_number=event.number, settled=False, awaited=not grew)
-            return replace(intended, was_exposed=rollout.was_exposed or intended.exposed)
+            return replace(intended, was_exposed=rollout.was_exposed or intended.exposed, grown=_grown(rollout, split, event.time))
         case EventKind.APPLIED:
             deployed = rollout.was_deployed or rollout.failing is None
             return replace(_divides(rollout, event.time), settled=True, changed=event.time, was_deployed=deployed)
@@ -327,6 +329,12 @@ def _asked(rollout: RolloutState, body: Mapping[str, Any], failing: Callable[[st
             return failing("asked", reason)
         case _:
             return rollout
+
+
+def _grown(rollout: RolloutState, split: TrafficSplit, time: str) -> tuple[tuple[str, int], ...]:
+    percent = sum(arm.weight.whole_percent for arm in split.arms if arm.release == rollout.release)
+    more = split.exposes and (not rollout.grown or percent > rollout.grown[-1][1])
+    return (*rollout.grown, (time, percent)) if more else rollout.grown
 
 
 def grows(now: TrafficSplit, after: TrafficSplit) -> bool:

@@ -33,6 +33,10 @@ class ServiceInside(ServicePlace):
     """Who is told of its alerts, as its contract says."""
 
     @property
+    def checkout(self) -> None:
+        return None
+
+    @property
     def port(self) -> "Environment":  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.inside
 

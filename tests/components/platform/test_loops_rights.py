@@ -217,7 +217,7 @@ def guard_acts() -> None:
 def diagnosis_acts() -> None:
     gathering.suspects([place()], at=1000.0, since=600.0)
     seen = gathering.gather(place(), at=1000.0, since=600.0)
-    assert {each.what for each in seen.blind} == {gathering.METRICS, "releases"}
+    assert {each.what for each in seen.blind} == {gathering.METRICS, "releases", "commits"}
 
 
 def evaluation_acts() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from headway.diagnosis.facts import Change, ChangeKind, State, StateKind
+from headway.diagnosis.facts import Change, ChangeKind, State, StateKind, TouchedField
 from headway.diagnosis.observed import Observed
 from headway.release.evidence.samples import TimedValue
 
@@ -50,9 +50,10 @@ CALM: dict[str, float] = {
     "memory": 0.5,
     "replicas": 3.0,
     "of_maximum": 0.5,
+    "maximum": 6.0,
     "scaler_errors": 0.0,
 }
-_EXACT = {"replicas", "limiter_ready", "of_maximum", "group_full"}
+_EXACT = {"replicas", "maximum", "limiter_ready", "of_maximum", "group_full"}
 _PARTS = ("queue", "input", "compute", "output")
 
 
@@ -105,3 +106,10 @@ def release(seconds_before: float) -> Change:
 
 def hand(kind: ChangeKind, seconds_before: float) -> Change:
     return Change(kind=kind, time=ONSET - seconds_before, who="kubectl-edit", words="it was written")
+
+
+def wrote(path: str, old: str, new: str, *, kind: ChangeKind = ChangeKind.RELEASE, before: float = 60.0) -> Change:
+    """A change of which it is known what it wrote."""
+    named = "r0123456789" if kind in (ChangeKind.RELEASE, ChangeKind.CANDIDATE) else ""
+    touched = (TouchedField(path=path, old=old, new=new),)
+    return Change(kind=kind, time=ONSET - before, who="ci", words=f"a {kind.value}", release=named, touched=touched)

@@ -5,14 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.model_service.objectives import BURNS
-from headway.diagnosis.facts import Blindness, ChangeKind, StateKind
+from headway.diagnosis.facts import Blindness, Change, ChangeKind, ServedSettings, StateKind
 from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
 from headway.diagnosis.symptoms import PAGED
-from tests.unit.diagnosis.played import ONSET, STEP, hand, played, release, says
+from tests.unit.diagnosis.played import ONSET, STEP, hand, played, release, says, wrote
 
 CASES = {
     "more-requests": played({"requests": 180.0, "queue": 0.030}),
@@ -42,6 +42,11 @@ CASES = {
     ),
     "replicas-full": played({"errors": 0.2, "overflow": 0.2}),
     "scaler-failing": played({"requests": 180.0, "queue": 0.030, "scaler_errors": 0.2}),
+    "maximum-lowered": played({"queue": 0.060, "replicas": 1.0, "maximum": 1.0}),
+    "memory-lowered": played(states=(says(StateKind.MEMORY_KILLED),), changes=(wrote("envelope.memory", "8Gi", "2Gi"),)),
+    "cpu-lowered": played({"throttled": 0.6, "input": 0.040}, changes=(wrote("envelope.cpu", "4", "500m"),)),
+    "limit-lowered": played({"limited": 0.5}, changes=(wrote("quota.requests", "1000/s", "50/s", kind=ChangeKind.CONTRACT, before=900.0),)),
+    "written-in-place": played({"compute": 0.060}, changes=(wrote("spec.containers.server.image", "a", "b", kind=ChangeKind.PLATFORM),)),
     "at-maximum-replicas": played({"requests": 180.0, "queue": 0.030, "of_maximum": 1.0}),
     "gpu-xid": played(
         {"errors": 0.3, "unreached": 0.3}, apart={"xid": {"x": (0.0, 0.0), "y": (0.0, 2.0)}}, states=(says(StateKind.ENDED),)
@@ -92,6 +97,57 @@ def test_a_release_that_happens_at_the_same_time_is_not_blamed(cause: str) -> No
 def test_a_version_that_cannot_be_loaded_is_the_cause_where_only_its_replicas_end() -> None:
     (found,) = diagnoses(played(states=(says(StateKind.LOAD_FAILED),), changes=(release(30.0),)))
     assert [link.name for link in found.links] == ["missing", "load-failure", "new-version"]
+
+
+def test_a_release_that_wrote_nothing_of_what_computes_is_not_why_it_is_slower() -> None:
+    (found,) = diagnoses(played({"compute": 0.060}, changes=(wrote("health.liveness.interval", "10s", "20s"),)))
+    assert found.cause == "model-slower"
+    assert "did not write" in next(each.said for each in found.ruled_out if each.name == "new-version")
+
+
+def crowded(*changes: Change, instances: int = 1) -> Observed:
+    """A service whose replicas compute 0.9 batches at once, of requests as before, that wait."""
+    pods = {f"defects-r0123456789-5b6bb57495-tj4t{number}": (0.45, 0.9) for number in "abc"}
+    settings = {"r0123456789": ServedSettings(instances=instances), "r9876543210": ServedSettings(instances=2)}
+    return played({"queue": 0.045, "batch_size": 6.0}, apart={"busy_by_pod": pods}, changes=changes, settings=settings)
+
+
+def test_a_release_with_fewer_instances_is_why_requests_wait() -> None:
+    (found,) = diagnoses(crowded(wrote("runtime.models.defects.instances", "2", "1")))
+    assert [link.name for link in found.links] == ["slow", "queue-longer", "too-few-instances", "concurrency-lowered"]
+    assert "runtime.models.defects.instances 2 -> 1" in found.links[-1].evidence[0]
+    assert "of the added" in found.links[1].evidence[0]
+
+
+def test_a_release_with_more_instances_is_not_why_requests_wait() -> None:
+    (found,) = diagnoses(crowded(wrote("runtime.models.defects.instances", "1", "2")))
+    assert found.cause == "too-few-instances"
+
+
+def test_instances_that_are_mostly_free_are_not_too_few() -> None:
+    (found,) = diagnoses(crowded(instances=4))
+    assert found.cause == "batch-larger"
+
+
+def test_a_longer_batch_delay_is_told_with_its_part_of_the_added_time() -> None:
+    (found,) = diagnoses(
+        played({"queue": 0.042, "batch_size": 8.0, "compute": 0.020}, changes=(wrote("batching.max_delay", "2ms", "50ms"),))
+    )
+    assert [link.name for link in found.links] == ["slow", "queue-longer", "batch-larger", "batching-raised"]
+    assert "batching.max_delay 2ms -> 50ms" in found.links[-1].evidence[0]
+
+
+def test_a_shorter_batch_delay_makes_nobody_wait() -> None:
+    (found,) = diagnoses(
+        played({"queue": 0.042, "batch_size": 8.0, "compute": 0.020}, changes=(wrote("batching.max_delay", "50ms", "2ms"),))
+    )
+    assert found.cause == "batch-larger"
+
+
+def test_a_version_on_its_way_that_cannot_be_loaded_is_named_however_long_it_tries() -> None:
+    old = wrote("artifact.digest", "a", "b", kind=ChangeKind.CANDIDATE, before=3000.0)
+    (found,) = diagnoses(played(states=(says(StateKind.LOAD_FAILED),), changes=(old,)))
+    assert [link.name for link in found.links] == ["missing", "load-failure", "candidate-unfit"]
 
 
 def test_batches_that_fill_because_the_model_is_slow_are_not_its_cause() -> None:

@@ -100,7 +100,14 @@ def test_a_release_that_has_begun_is_what_its_event_says() -> None:
         (intended(divided(0)), {"split": divided(0), "split_number": 3, "settled": False, "awaited": False}),
         (
             intended(divided(0, copies=50)),
-            {"split": divided(0, copies=50), "split_number": 3, "settled": False, "awaited": False, "was_exposed": True},
+            {
+                "split": divided(0, copies=50),
+                "split_number": 3,
+                "settled": False,
+                "awaited": False,
+                "was_exposed": True,
+                "grown": ((moment(3), 0),),
+            },
         ),
         (intended(BEFORE), {"split_number": 3, "settled": False}),
         (APPLIED, {"was_deployed": True, "changed": moment(3)}),
@@ -147,6 +154,11 @@ def test_traffic_goes_back_for_what_is_told_first(told: tuple[str, dict[str, Any
     assert failed.failing == RolloutFailure(number=4, time=moment(4), kind=kind, reason=reason)
     assert failed.status == "draining" and not failed.unproven
     assert after(intended(divided(10)), told, ("late", {"reason": "later"}), observed("rolled back")).failing == failed.failing
+
+
+def test_each_time_that_the_new_version_is_to_get_more_is_kept() -> None:
+    steps = (divided(0), divided(0, copies=50), divided(10), divided(10, replicas=2), divided(50), divided(0))
+    assert after(*map(intended, steps)).grown == ((moment(4), 0), (moment(5), 10), (moment(7), 50))
 
 
 def test_what_is_told_of_a_step_settles_it() -> None:

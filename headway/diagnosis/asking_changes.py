@@ -1,0 +1,116 @@
+"""What a hypothesis asks of changes by what they wrote, and of the contract by how much of it is in use. Pure.
+
+A change is evidence where it wrote what explains the harm, in the way that does: a lower batch delay makes nobody wait.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from fnmatch import fnmatchcase
+from math import inf
+
+from headway.contract.units import Bytes, Duration, MilliCpu, Rate, Share, UnitError
+from headway.diagnosis.asking import UNSAID, Answer, version_of
+from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind, TouchedField
+from headway.diagnosis.figures import shown
+from headway.diagnosis.measures import MEASURES
+
+_UNITS = (MilliCpu, Bytes, Duration, Rate, Share)
+_SHOWN_FIELDS = 3
+"""Of a change, in a sentence."""
+
+
+class Way(IntEnum):
+    """In which direction a field must have moved to explain something."""
+
+    DOWN = -1
+    ANY = 0
+    UP = 1
+
+
+@dataclass(frozen=True)
+class Wrote:
+    """A change shortly before it began wrote one of these fields that way: at most `before` seconds, or `after` later by the clocks.
+    `fields`: paths, in which `*` stands for any part."""
+
+    fields: tuple[tuple[str, Way], ...]
+    kinds: tuple[ChangeKind, ...] = (ChangeKind.RELEASE,)
+    before: float = 600.0
+    after: float = 60.0
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        if facts.onset is None:
+            return Answer(holds=None, said="nobody knows when it began")
+        near = [each for each in facts.changed(*self.kinds, after=self.after) if each.time >= facts.onset - self.before]
+        for each in near:
+            if these := list(self._of(each)):
+                return Answer(holds=True, said=f"{each.words}, by {each.who}, {_when(facts.onset - each.time)}: {written(these)}")
+        if any(each.touched is None for each in near):
+            return Answer(holds=None, said=f"{near[0].words}, and nobody says what it changed")
+        paths = " or ".join(path for path, _ in self.fields)
+        return Answer(holds=False, said=f"no change wrote {paths} within {self.before / 60:.0f} minutes before it began")
+
+    def _of(self, change: Change) -> Iterator[TouchedField]:
+        for each in change.touched or ():
+            if any(fnmatchcase(each.path, path) and way in (Way.ANY, moved(each)) for path, way in self.fields):
+                yield each
+
+
+@dataclass(frozen=True)
+class OfTheCandidate:
+    """What has these states are replicas of the version that is being released, and none of an older one."""
+
+    states: tuple[StateKind, ...]
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        newest = next(iter(facts.changed(ChangeKind.CANDIDATE, after=inf)), None)
+        those = facts.those(*self.states)
+        if newest is None or not those:
+            return Answer(holds=False, said="no version is being released" if newest is None else f"{UNSAID} so")
+        older = next((each for each in those if version_of(each.subject) != newest.release), None)
+        if older is not None:
+            return Answer(holds=False, said=f"another version has it too: {older.subject}: {older.words}")
+        return Answer(holds=True, said=f"{newest.words}, by {newest.who}, and only its replicas have it", where=those[0].subject)
+
+
+@dataclass(frozen=True)
+class InUse:
+    """The fullest replica uses at least `least` of what its version's contract lets it compute at once (`setting` of ServedSettings)."""
+
+    measure: str
+    setting: str
+    least: float
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        says = MEASURES[self.measure].says
+        found = [
+            (now / most, now, most, pod)
+            for pod, now in facts.present.get(self.measure, {}).items()
+            if (settings := facts.settings.get(version_of(pod))) and (most := getattr(settings, self.setting))
+        ]
+        if not found:
+            unmeasured = not facts.present.get(self.measure)
+            return Answer(holds=None, said=f"{says}: not measured" if unmeasured else "the contract that serves cannot be read")
+        share, now, most, pod = max(found)
+        return Answer(holds=share >= self.least, said=f"{says}: {shown(now, MEASURES[self.measure].unit)} of the {most} that {pod} has")
+
+
+def written(fields: list[TouchedField]) -> str:
+    """`batching.max_delay 2ms -> 50ms`; of many the first few."""
+    said = ", ".join(f"{each.path} {each.old or 'none'} -> {each.new or 'none'}" for each in fields[:_SHOWN_FIELDS])
+    return said if len(fields) <= _SHOWN_FIELDS else f"{said} and {len(fields) - _SHOWN_FIELDS} more"
+
+
+def moved(field: TouchedField) -> Way:
+    """Which way its amount went; ANY where it holds none, or was not there before."""
+    for kind in _UNITS:
+        try:
+            old, new = int(kind.parse(field.old or "")), int(kind.parse(field.new or ""))
+        except UnitError:
+            continue
+        return Way((new > old) - (new < old))
+    return Way.ANY
+
+
+def _when(seconds: float) -> str:
+    return f"{abs(seconds):.0f} s {'before' if seconds >= 0 else 'after'} it began"
