@@ -94,6 +94,8 @@ def values(*, days: int, storage_bytes: int) -> dict[str, Any]:
         "prometheus-node-exporter": {
             # Its series say which node they are about, as those of the kubelet and of objects do.
             "prometheus": {"monitor": {"relabelings": [{"sourceLabels": ["__meta_kubernetes_pod_node_name"], "targetLabel": "node"}]}},
+            # Without one it would wait, on a node that models have filled before it came: each of them has a higher one.
+            "priorityClassName": "system-node-critical",
             "resources": requests("50m", "64Mi"),
             "tolerations": [{"operator": "Exists"}],
             "updateStrategy": dict(A_FEW_AT_ONCE),

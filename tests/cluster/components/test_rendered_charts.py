@@ -1,5 +1,5 @@
-"""The charts themselves, rendered by Helm with the values of the program: what their pods request is what the sums say,
-and with a mirror none of them names another registry.
+"""The charts themselves, rendered by Helm with the values of the program: what their pods request is what the sums say, with a mirror none of
+them names another registry, and what they bring fits the namespaces that they are put into.
 
 Runs where somebody has the charts at their versions, unpacked in folders of their names: `HEADWAY_CHARTS=FOLDER`.
 Charts lie in no registry that CI reaches; Helm is built at the first use.
@@ -19,6 +19,7 @@ import yaml
 
 from components import versions
 from components.addons import chart_pods, images
+from components.platform.namespaces import NAMESPACES, PodSecurity
 from headway.contract.units import Bytes, MilliCpu
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
@@ -96,6 +97,63 @@ def test_with_a_mirror_no_other_registry_is_named(release: str) -> None:
 def test_without_a_mirror_the_same_search_finds_them() -> None:
     found = {release for release in GIVEN if FOREIGN.search(rendered(release))}
     assert {"cluster-autoscaler", "gpu-operator", "keda", "kube-prometheus-stack", "loki", "tempo"} <= found
+
+
+def pod_of(body: dict[str, Any]) -> dict[str, Any] | None:
+    return body["spec"]["template"]["spec"] if body["kind"] in ("DaemonSet", "Deployment", "Job", "StatefulSet") else None
+
+
+def unrestricted(pod: dict[str, Any], container: dict[str, Any]) -> list[str]:
+    """What of a container the restricted Pod Security level refuses (Kubernetes, "Pod Security Standards")."""
+    own, all_of = container.get("securityContext") or {}, pod.get("securityContext") or {}
+    both = {**all_of, **own}
+    kept = {
+        "allowPrivilegeEscalation": own.get("allowPrivilegeEscalation") is False,
+        "capabilities": (own.get("capabilities") or {}).get("drop") == ["ALL"] and not (own.get("capabilities") or {}).get("add"),
+        "runAsNonRoot": both.get("runAsNonRoot") is True,
+        "seccompProfile": (both.get("seccompProfile") or {}).get("type") == "RuntimeDefault",
+        "volumes": not any("hostPath" in volume for volume in pod.get("volumes", ())),
+        "host": not any(pod.get(each) for each in ("hostIPC", "hostNetwork", "hostPID")),
+    }
+    return [field for field, held in kept.items() if not held]
+
+
+@pytest.mark.parametrize("release", sorted(set(GIVEN) & {each.name for each in NAMESPACES if each.level is PodSecurity.RESTRICTED}))
+def test_pods_are_admitted_by_their_namespace(release: str) -> None:
+    """Charts that have a namespace of their name; the others' lets agents of the node in."""
+    pods = [pod for body in objects(release) if (pod := pod_of(body))]
+    refused = [
+        (c["name"], found) for pod in pods for c in (*pod.get("initContainers", ()), *pod["containers"]) if (found := unrestricted(pod, c))
+    ]
+    assert pods and refused == []
+
+
+@pytest.mark.parametrize("release", sorted(GIVEN))
+def test_what_runs_on_every_node_has_a_priority(release: str) -> None:
+    agents = [body for body in objects(release) if body["kind"] == "DaemonSet"]
+    assert [body["metadata"]["name"] for body in agents if not body["spec"]["template"]["spec"].get("priorityClassName")] == []
+
+
+@pytest.mark.parametrize("release", sorted(GIVEN))
+def test_the_api_server_reaches_every_webhook_of_a_chart(release: str) -> None:
+    """By the port of the pod, which the namespace's network policy names."""
+    bodies = objects(release)
+    services = {body["metadata"]["name"]: body for body in bodies if body["kind"] == "Service"}
+    named = {
+        port.get("name"): port["containerPort"]
+        for body in bodies
+        if (pod := pod_of(body))
+        for container in pod["containers"]
+        for port in container.get("ports", ())
+    }
+    asked = [webhook["clientConfig"]["service"] for body in bodies for webhook in body.get("webhooks", ())]
+    asked += [body["spec"]["service"] for body in bodies if body["kind"] == "APIService"]
+    opened = {port for namespace in NAMESPACES for port in namespace.webhooks}
+    for each in asked:
+        # The validating webhook of Istio's definitions is served by the chart of its control plane.
+        ports = services[each["name"]]["spec"]["ports"] if each["name"] in services else [{"port": 443, "targetPort": 15017}]
+        (target,) = (port.get("targetPort", port["port"]) for port in ports if port["port"] == each.get("port", 443))
+        assert named.get(target, target) in opened, (each, target)
 
 
 def test_loki_takes_a_node_for_each_replica() -> None:

@@ -22,6 +22,12 @@ def test_one_host_engine_watches_the_gpus() -> None:
     assert gpu_operator.values([pool("l4")])["dcgm"]["enabled"] is False, "the exporter's own engine watches profiling fields already"
 
 
+def test_whoever_watches_a_node_is_not_kept_out_by_models() -> None:
+    """Kubernetes, "Pod Priority and Preemption": of pods that wait the higher priority is placed first, and none is the lowest of ours."""
+    values = prometheus.values(days=30, storage_bytes=2**39)
+    assert values["prometheus-node-exporter"]["priorityClassName"] == "system-node-critical"
+
+
 def test_every_gpu_agent_runs_on_every_pool() -> None:
     values = gpu_operator.values([pool("l4"), pool("blue", taints=[{"key": "team", "value": "blue"}])])
     keys = [toleration["key"] for toleration in values["daemonsets"]["tolerations"]]
