@@ -145,6 +145,8 @@ DIAGNOSIS_NAMESPACE = "diagnosis"
 DIAGNOSIS_PORT = 8080
 CAUSE_ALERT, CAUSE_SEVERITY = "AlertExplained", "cause"
 """What that loop gives Alertmanager: why another alert fires. By its severity it is routed."""
+CAUSE_URGENCY = "explains"
+"""Label of that alert: the severity of the most urgent alert that it explains, by which it reaches the same people."""
 CAUSE_GROUP = ("alertname", "cause", "place")
 """Labels of that alert that are equal for one cause, whatever it hurts: what has them is one message."""
 EVALUATION_NAMESPACE = "evaluation"

@@ -17,13 +17,13 @@ from components.labels import labels
 from components.manifests import object_
 from components.naming import physical
 from headway.contract.model import Model
-from headway.wire import CAUSE_GROUP, CAUSE_SEVERITY, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT
+from headway.wire import CAUSE_GROUP, CAUSE_SEVERITY, CAUSE_URGENCY, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT
 
 PAGE_REPEAT, TICKET_REPEAT, HEARTBEAT_REPEAT = "1h", "1d", "5m"
 PAGE_INTERVAL, TICKET_INTERVAL = "1m", "5m"
 """How long whatever joins a notification waits to be told. A page may join because of another cause, so it hardly waits."""
-DIAGNOSIS_REPEAT = "5m"
-"""How often the loop is asked again why a page fires: what it said lasts twice as long."""
+DIAGNOSIS_REPEAT, DIAGNOSIS_TICKET_REPEAT = "5m", "1h"
+"""How often the loop is asked again why a page or a ticket fires: what it said lasts twice as long."""
 CAUSE_WAIT, DIAGNOSIS_WAIT = "10s", "5s"
 """For what else a cause explains, and for what else one service's pages are. People hear of a cause within the first minute."""
 PLATFORM_PAGE, PLATFORM_TICKET, HEARTBEAT = "platform-oncall", "platform-tickets", "heartbeat"
@@ -62,15 +62,21 @@ def secret_name(receiver: str) -> str:
 
 
 def platform_routes(*, diagnosed: bool = False) -> dict[str, Any]:
-    """Every alert, by urgency; the heartbeat apart. `diagnosed`: whether a loop runs that is asked why a page fires."""
+    """Every alert, by urgency; the heartbeat apart. `diagnosed`: whether a loop runs that is asked why a page or a ticket fires."""
     of_service = [{"name": "namespace", "value": "", "matchType": "!="}]
-    asks = _route(DIAGNOSIS, {"severity": "page"}, group_by=_SERVICE, repeat=DIAGNOSIS_REPEAT, goes_on=True, groupWait=DIAGNOSIS_WAIT)
+    asks = [
+        _route(DIAGNOSIS, {"severity": severity}, group_by=_SERVICE, repeat=repeat, goes_on=True, groupWait=DIAGNOSIS_WAIT)
+        for severity, repeat in (("page", DIAGNOSIS_REPEAT), ("ticket", DIAGNOSIS_TICKET_REPEAT))
+    ]
+    explains: dict[str, Any] = {"group_by": CAUSE_GROUP, "groupWait": CAUSE_WAIT}
+    of_ticket = {"severity": CAUSE_SEVERITY, CAUSE_URGENCY: "ticket"}
     routes = [
-        *([asks] if diagnosed else []),
+        *(asks if diagnosed else []),
         _route(HEARTBEAT, {"severity": "heartbeat"}, group_by=["alertname"], repeat=HEARTBEAT_REPEAT, interval=TICKET_INTERVAL),
         _route(PLATFORM_PAGE, {"severity": "page"}, group_by=_SERVICE, repeat=PAGE_REPEAT, more=of_service),
         _route(PLATFORM_PAGE, {"severity": "page"}, group_by=["layer", "alertname"], repeat=PAGE_REPEAT),
-        _route(PLATFORM_PAGE, {"severity": CAUSE_SEVERITY}, group_by=CAUSE_GROUP, repeat=PAGE_REPEAT, groupWait=CAUSE_WAIT),
+        _route(PLATFORM_TICKET, of_ticket, repeat=TICKET_REPEAT, **explains),
+        _route(PLATFORM_PAGE, {"severity": CAUSE_SEVERITY}, repeat=PAGE_REPEAT, **explains),
     ]
     return _config(
         "platform",
@@ -150,7 +156,7 @@ def _config(
                 }
                 for receiver in receivers
             ]
-            + ([{"name": DIAGNOSIS, "webhookConfigs": [{"url": asked, "sendResolved": False}]}] if asked else []),
+            + ([{"name": DIAGNOSIS, "webhookConfigs": [{"url": asked, "sendResolved": True}]}] if asked else []),
             "route": dict(route),
         },
     )

@@ -6,17 +6,20 @@ How Alertmanager asks (v0.28.1): a notification whose answer is 5xx or none is s
 
 What is lost: whoever was still to be asked when the process is killed. The next one begins with every page that fires and is not explained, and
 Alertmanager repeats every page.
+
+A page is looked at a second time a minute later, when there is more to compare: what then is another cause is told as a correction, once for as
+long as the page fires (`episode.py`). A notification of what has ended ends what was told of it.
 """
 
 import http.server
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from headway.diagnosis import notification
+from headway.diagnosis import episode, notification
 from headway.diagnosis.alertmanager import AlertmanagerError, Alertmanagers
 from headway.diagnosis.cause_alert import MessagePlaces, told
 from headway.diagnosis.gathering import gather, suspects
@@ -33,6 +36,9 @@ SPAN_SECONDS = 3600.0
 """How far back a diagnosis looks for the beginning, as `headway diagnose` does."""
 FRESH_SECONDS = 60.0
 """Alerts of one service that come within so long are answered by one diagnosis."""
+AGAIN_SECONDS = 60.0
+"""After the first look at a page."""
+_REMINDS_SECONDS = 1.0
 PATIENCE_SECONDS = 300.0
 """A diagnosis that takes longer hangs, and the process is started anew."""
 
@@ -55,6 +61,26 @@ def diagnosed(place: ServicePlace, at: float) -> tuple[Diagnosis, ...]:
     return diagnoses(gather(place, at=at, since=SPAN_SECONDS))
 
 
+@dataclass(frozen=True)
+class _Ask:
+    """`suspected`: no alert names the service; `page`: the most urgent alert is one."""
+
+    suspected: bool
+    page: bool = True
+
+    def covers(self, other: "_Ask") -> bool:
+        """Whether who is asked so need not be asked as `other` too."""
+        return (self.page or not other.page) and (not self.suspected or other.suspected)
+
+
+@dataclass
+class _Episode:
+    """A service whose page fires. `asked`: when Alertmanager last did, by the clock; `corrected`: whether people were told otherwise once."""
+
+    asked: float
+    corrected: bool = False
+
+
 @dataclass
 class AlertLoop:
     """`clock` in seconds that only grow, `now` in Unix seconds."""
@@ -69,48 +95,63 @@ class AlertLoop:
 
     def __post_init__(self) -> None:
         self._changed = threading.Condition()
-        self._waiting: dict[str, bool] = {}
-        """By service, in the order in which they are asked; whether it is only suspected."""
-        self._running: dict[str, float] = {}
-        self._last: dict[str, float] = {}
+        self._waiting: dict[str, _Ask] = {}
+        """By service, in the order in which they are asked."""
+        self._over: dict[str, None] = {}
+        """Services of which an alert has ended."""
+        self._again: dict[str, float] = {}
+        """When a service's second look is due, by the clock."""
+        self._episodes: dict[str, _Episode] = {}
+        self._running: dict[str, tuple[float, _Ask]] = {}
+        self._last: dict[str, tuple[float, _Ask]] = {}
         self._verdicts = dict.fromkeys(DiagnosisVerdict, 0)
-        self._failed = self._undelivered = self._refused = 0
+        self._failed = self._undelivered = self._refused = self._corrected = 0
         self._seconds = 0.0
         self._ending = False
 
     def take(self, body: bytes) -> int:
         """The status that a notification is answered with."""
         try:
-            fires = notification.firing(body)
+            fires, ended = notification.read(body)
         except ValueError:
             return 400
         try:
-            asked = notification.asked(fires, self.services())
+            known = self.services()
         except (UserError, OSError, OutOfReachError) as failure:
             self.say(f"which services there are cannot be read: {printable(str(failure))}")
             return 503
-        return 200 if self._add({**dict.fromkeys(asked.named, False), **dict.fromkeys(asked.suspected, True)}) else 503
+        gone = notification.asked(ended, known)
+        with self._changed:
+            self._over |= dict.fromkeys((*gone.named, *gone.suspected))
+            self._changed.notify_all()
+        return 200 if self._add(_asks(fires, known)) else 503
 
     def begin(self) -> None:
         """Ask for every page that fires and is not explained; what nobody answers is asked again by Alertmanager."""
         try:
-            fires, explained = self.alertmanagers.pages(), self.alertmanagers.explained()
+            fires, causes = self.alertmanagers.pages(), self.alertmanagers.causes()
             asked = notification.asked(fires, self.services())
         except (AlertmanagerError, UserError, OSError, OutOfReachError) as failure:
             self.say(f"what fires cannot be read: {printable(str(failure))}")
             return
-        self._add({chain: False for chain in asked.named if chain not in explained})
+        explained = {chain for chain, known in causes.items() if any(map(episode.is_decided, known))}
+        self._add({chain: _Ask(suspected=False) for chain in asked.named if chain not in explained})
 
-    def _add(self, asked: Mapping[str, bool]) -> bool:
+    def again(self) -> None:
+        """Ask once more for whose time has come."""
+        with self._changed:
+            moment = self.clock()
+            for chain in [chain for chain, due in self._again.items() if moment >= due and chain not in self._running]:
+                del self._again[chain]
+                if not self._ending:
+                    self._waiting[chain] = _Ask(suspected=False)
+            self._changed.notify_all()
+
+    def _add(self, asked: Mapping[str, _Ask]) -> bool:
         """Whether there was room for all; else for none."""
         with self._changed:
             moment = self.clock()
-            new = {
-                chain: suspected
-                for chain, suspected in asked.items()
-                if chain not in self._waiting or (self._waiting[chain] and not suspected)
-                if chain not in self._running and moment - self._last.get(chain, -FRESH_SECONDS) >= FRESH_SECONDS
-            }
+            new = {chain: ask for chain, ask in asked.items() if not self._covered(chain, ask, moment)}
             if len(self._waiting.keys() | new.keys()) > MOST_WAITING or self._ending:
                 self._refused += 1
                 return False
@@ -118,12 +159,19 @@ class AlertLoop:
             self._changed.notify_all()
             return True
 
+    def _covered(self, chain: str, ask: _Ask, moment: float) -> bool:
+        """Whether it is asked, or was a moment ago."""
+        waiting, running, last = self._waiting.get(chain), self._running.get(chain), self._last.get(chain)
+        recent = [running[1]] if running else [last[1]] if last and moment - last[0] < FRESH_SECONDS else []
+        return any(each.covers(ask) for each in (*([waiting] if waiting else ()), *recent))
+
     def work(self) -> None:
         """One service after the other, until told to end and none is left. For a thread of its own, of `AT_ONCE`."""
-        while (chain := self._next()) is not None:
+        while (chosen := self._next()) is not None:
+            chain, ask = chosen
             began = self.clock()
             try:
-                self._one(chain)
+                self._one(chain, ask)
             except AlertmanagerError as failure:
                 self._undelivered += 1
                 self.say(f"{chain}: nobody could be told why: {printable(str(failure))}")
@@ -133,23 +181,33 @@ class AlertLoop:
             finally:
                 with self._changed:
                     del self._running[chain]
-                    self._last[chain] = self.clock()
+                    self._last[chain] = self.clock(), ask
                     self._seconds += self.clock() - began
+                    self._changed.notify_all()
 
-    def _next(self) -> str | None:
-        """The next to ask. Suspects are asked about together, and only those that look ill are left."""
+    def _next(self) -> tuple[str, _Ask] | None:
+        """The next to ask, once what has ended is ended. Suspects are asked about together, and only those that look ill are left."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._ending)
-                if not self._waiting:
+                self._changed.wait_for(lambda: self._over or self._free() or (self._ending and not self._waiting))
+                over, self._over = list(self._over), {}
+                free = self._free()
+                if not over and not free:
                     return None
-                named = next((chain for chain, suspected in self._waiting.items() if not suspected), None)
-                if named is not None:
-                    del self._waiting[named]
-                    self._running[named] = self.clock()
-                    return named
-                doubted, self._waiting = list(self._waiting), {}
-            self._add(dict.fromkeys(self._ill(doubted), False))
+                named = next((chain for chain in free if not self._waiting[chain].suspected), None)
+                if not over and named is not None:
+                    ask = self._waiting.pop(named)
+                    self._running[named] = self.clock(), ask
+                    return named, ask
+                doubted = {} if over else {chain: self._waiting.pop(chain) for chain in free}
+            if over:
+                self._end(over)
+            else:
+                self._add({chain: replace(doubted[chain], suspected=False) for chain in self._ill(list(doubted))})
+
+    def _free(self) -> list[str]:
+        """Those that wait, and are not asked at this moment."""
+        return [chain for chain in self._waiting if chain not in self._running]
 
     def _ill(self, chains: list[str]) -> Iterator[str]:
         try:
@@ -160,31 +218,71 @@ class AlertLoop:
             self._failed += 1
             self.say(f"{len(chains)} services cannot be looked over: {type(failure).__name__}: {printable(str(failure))[:300]}")
 
-    def _one(self, chain: str) -> None:
+    def _one(self, chain: str, ask: _Ask) -> None:
         service = self.services().get(chain)
         if service is None:  # its contract has gone meanwhile
             return
-        found = self.diagnose(service.place, self.now())
-        undecided = not any(each.verdict is DiagnosisVerdict.CAUSE for each in found)
-        explained = self.alertmanagers.explained() if undecided else ()
-        if alerts := told(found, service.receiver, self.places, explained):
-            self.alertmanagers.give(alerts)
+        at, urgency = self.now(), episode.PAGE if ask.page else episode.TICKET
+        found = self.diagnose(service.place, at)
         for each in found:
             self._verdicts[each.verdict] += 1
-        for each in alerts:
+        known = self.alertmanagers.causes().get(chain, ())
+        corrected = self._since_paged(chain).corrected if ask.page else True
+        news = episode.news(told(found, service.receiver, self.places, urgency), known, urgency=urgency, at=at, corrected=corrected)
+        if news.given:
+            self.alertmanagers.give(news.given)
+        if news.corrects:
+            self._corrected += 1
+            self._since_paged(chain).corrected = True
+        for each in news.told:
             self.say(each["annotations"]["summary"])
+
+    def _since_paged(self, chain: str) -> _Episode:
+        """The page that fires; a new one is looked at again."""
+        with self._changed:
+            moment = self.clock()
+            this = self._episodes.get(chain)
+            if this is None or moment - this.asked > episode.LASTS_SECONDS[episode.PAGE]:
+                this = self._episodes[chain] = _Episode(moment)
+                self._again[chain] = moment + AGAIN_SECONDS
+            this.asked = moment
+            return this
+
+    def _end(self, chains: Sequence[str]) -> None:
+        """End what was told of services of which nothing fires any more."""
+        try:
+            causes, fires = self.alertmanagers.causes(), self.alertmanagers.firing()
+            known = self.services()
+            by_page, by_any = notification.asked([each for each in fires if each.page], known), notification.asked(fires, known)
+            paged = {*by_page.named, *by_page.suspected}
+            fire = {*by_any.named, *paged}
+            with self._changed:
+                for chain in set(chains) - paged:
+                    self._episodes.pop(chain, None)
+                    self._again.pop(chain, None)
+            gone = [each for chain in chains for each in episode.over(causes.get(chain, ()), paged=chain in paged, fires=chain in fire)]
+            if gone:
+                self.alertmanagers.give(episode.ended(gone, self.now()))
+        except (AlertmanagerError, UserError, OSError, OutOfReachError) as failure:
+            self.say(f"causes of {len(chains)} services last until they end by themselves: {printable(str(failure))}")
 
     def end(self) -> None:
         """Take nothing more; whoever waits is still answered."""
         with self._changed:
             self._ending = True
+            self._again.clear()
             self._changed.notify_all()
+
+    def wait(self, seconds: float) -> bool:
+        """Until told to end, or for so long; whether it was told."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self._ending, seconds)
 
     @property
     def well(self) -> bool:
         """Whether no diagnosis hangs."""
         with self._changed:
-            return all(self.clock() - since < PATIENCE_SECONDS for since in self._running.values())
+            return all(self.clock() - since < PATIENCE_SECONDS for since, _ in self._running.values())
 
     def collect(self) -> Iterator[Metric]:
         """As prometheus_client asks a collector."""
@@ -195,6 +293,7 @@ class AlertLoop:
         yield CounterMetricFamily("headway_diagnosis_seconds", "Time that diagnoses took.", self._seconds)
         yield CounterMetricFamily("headway_diagnosis_failed", "Diagnoses that ended without an answer.", self._failed)
         yield CounterMetricFamily("headway_diagnosis_undelivered", "Diagnoses that no Alertmanager took.", self._undelivered)
+        yield CounterMetricFamily("headway_diagnosis_corrected", "Causes of which people were told another one before.", self._corrected)
         yield CounterMetricFamily("headway_diagnosis_refused", "Notifications for which there was no room.", self._refused)
         yield GaugeMetricFamily("headway_diagnosis_waiting", "Services that are still to be diagnosed.", len(self._waiting))
 
@@ -223,9 +322,23 @@ def answering(loop: AlertLoop) -> type[http.server.BaseHTTPRequestHandler]:
     return Answering
 
 
+def _asks(fires: Sequence[notification.FiringAlert], known: Collection[str]) -> dict[str, _Ask]:
+    """By service the most that its alerts ask for."""
+    found: dict[str, _Ask] = {}
+    for page in (False, True):
+        asked = notification.asked([each for each in fires if each.page is page], known)
+        found |= {chain: _Ask(suspected=chain not in asked.named, page=page) for chain in (*asked.suspected, *asked.named)}
+    return found
+
+
 def threads(loop: AlertLoop) -> list[threading.Thread]:
-    """The workers, at work."""
-    found = [threading.Thread(target=loop.work, daemon=True) for _ in range(AT_ONCE)]
+    """The workers, and who reminds them, at work."""
+
+    def remind() -> None:
+        while not loop.wait(_REMINDS_SECONDS):
+            loop.again()
+
+    found = [*(threading.Thread(target=loop.work, daemon=True) for _ in range(AT_ONCE)), threading.Thread(target=remind, daemon=True)]
     for each in found:
         each.start()
     return found

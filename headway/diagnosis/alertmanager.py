@@ -10,17 +10,14 @@ from typing import Any, TypeVar, cast
 
 from headway import outgoing
 from headway.bounded_json import bounded_json
+from headway.diagnosis.episode import KnownCause
 from headway.diagnosis.notification import FiringAlert, alerts_that_fire
-from headway.diagnosis.reasoning import DiagnosisVerdict
 from headway.wire import CAUSE_ALERT
 
 SECONDS = 5.0
 PAUSES = (1.0, 3.0)
 """Seconds before each try after the first."""
 _LARGEST = 16 * 2**20
-_UNDECIDED = {each.value for each in DiagnosisVerdict} - {DiagnosisVerdict.CAUSE.value}
-
-
 _Found = TypeVar("_Found")
 
 
@@ -53,20 +50,30 @@ class Alertmanagers:
 
     def pages(self) -> tuple[FiringAlert, ...]:
         """What wakes somebody now, and is not silenced. Raises AlertmanagerError."""
-        return self._read(('severity="page"',), alerts_that_fire)
+        return self._read('severity="page"', alerts_that_fire, silenced=False)
 
-    def explained(self) -> set[str]:
-        """Services of which people know a cause. Raises AlertmanagerError."""
+    def firing(self) -> tuple[FiringAlert, ...]:
+        """Every page and ticket, silenced or not. Raises AlertmanagerError."""
+        return self._read('severity=~"page|ticket"', alerts_that_fire, silenced=True)
 
-        def chains(alerts: Sequence[Any]) -> set[str]:
-            said = [each["labels"] for each in alerts]
-            decided = [labels for labels in said if {"cause", "namespace", "model"} <= labels.keys() and labels["cause"] not in _UNDECIDED]
-            return {f"{labels['namespace']}/{labels['model']}" for labels in decided}
+    def causes(self) -> dict[str, tuple[KnownCause, ...]]:
+        """What people were told of each service, as long as it lasts, silenced or not. Raises AlertmanagerError."""
 
-        return self._read((f'alertname="{CAUSE_ALERT}"',), chains)
+        def by_service(alerts: Sequence[Any]) -> dict[str, tuple[KnownCause, ...]]:
+            found: dict[str, tuple[KnownCause, ...]] = {}
+            for each in alerts:
+                labels = each["labels"]
+                if {"cause", "namespace", "model"} <= labels.keys():
+                    chain = f"{labels['namespace']}/{labels['model']}"
+                    kept = {name: each[name] for name in ("labels", "annotations", "startsAt") if name in each}
+                    found[chain] = (*found.get(chain, ()), kept)
+            return found
 
-    def _read(self, filters: Sequence[str], of: Callable[[Sequence[Any]], _Found]) -> _Found:
-        query = urllib.parse.urlencode({"filter": filters, "silenced": "false", "inhibited": "false"}, doseq=True)
+        return self._read(f'alertname="{CAUSE_ALERT}"', by_service, silenced=True)
+
+    def _read(self, matcher: str, of: Callable[[Sequence[Any]], _Found], *, silenced: bool) -> _Found:
+        shown = "true" if silenced else "false"
+        query = urllib.parse.urlencode({"filter": matcher, "silenced": shown, "inhibited": shown})
         failure = "none is known"
         for address in self._addresses():
             try:

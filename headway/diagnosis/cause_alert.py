@@ -5,26 +5,24 @@ alert, to the receiver of the contract and to the platform's, and who diagnoses 
 in one place has the same labels `cause` and `place`, by which its route groups (`components/observability/routes.py`): a storm is one
 message, which lists what it explains, and a tenant's has its own services alone.
 
-It ends by itself, for nobody tells it that the alert has ended: it lasts a little longer than Alertmanager takes to ask again.
+It ends with what it explains, or by itself where nobody is left to end it (`episode.py`).
 """
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 from urllib.parse import urlencode
 
 from headway.diagnosis.asking import UNSAID
+from headway.diagnosis.episode import LASTS_SECONDS, PAGE, KnownCause, moment
 from headway.diagnosis.hypothesis import CauseLayer
 from headway.diagnosis.observed import BEFORE_SECONDS
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
 from headway.diagnosis.record import time
 from headway.diagnosis.wording import next_steps, summary
 from headway.problem import printable
-from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY, TRAIL
+from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY, CAUSE_URGENCY, TRAIL
 
-LASTS_SECONDS = 600.0
-"""Alertmanager asks again every five minutes for as long as a page fires (`DIAGNOSIS_REPEAT` of `components/observability/routes.py`)."""
 MOST_CAUSES = 4
 """Of one service: who has more has another problem."""
 MOST_CHARACTERS = 3000
@@ -42,12 +40,10 @@ class MessagePlaces:
     grafana: str | None = None
 
 
-def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, explained: Collection[str]) -> tuple[Mapping[str, Any], ...]:
-    """What Alertmanager is to be given of one service's diagnoses, in its API's form. `receiver`: the contract's; `explained`: services of
-    which people know a cause already, who are not told anew that nobody knows one."""
+def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, urgency: str = PAGE) -> tuple[KnownCause, ...]:
+    """One service's diagnoses as alerts, in the form of Alertmanager's API. `receiver`: the contract's; `urgency`: of what they explain."""
     causes = [each for each in found if each.verdict is DiagnosisVerdict.CAUSE][:MOST_CAUSES]
-    undecided = [] if causes else [each for each in found if each.chain not in explained][:1]
-    return tuple(_alert(each, receiver, places) for each in (*causes, *undecided))
+    return tuple(_alert(each, receiver, places, urgency) for each in causes or found[:1])
 
 
 def place_of(this: Diagnosis) -> str:
@@ -63,7 +59,7 @@ def place_of(this: Diagnosis) -> str:
     return node if placed else this.chain
 
 
-def _alert(this: Diagnosis, receiver: str, places: MessagePlaces) -> Mapping[str, Any]:
+def _alert(this: Diagnosis, receiver: str, places: MessagePlaces, urgency: str) -> KnownCause:
     labels = {
         "alertname": CAUSE_ALERT,
         "severity": CAUSE_SEVERITY,
@@ -72,6 +68,7 @@ def _alert(this: Diagnosis, receiver: str, places: MessagePlaces) -> Mapping[str
         "receiver": receiver,
         "cause": this.cause or this.verdict.value,
         "place": place_of(this),
+        CAUSE_URGENCY: urgency,
         **({"layer": this.layer.value} if this.layer else {}),
     }
     links = {
@@ -81,8 +78,8 @@ def _alert(this: Diagnosis, receiver: str, places: MessagePlaces) -> Mapping[str
     return {
         "labels": labels,
         "annotations": {"summary": summary(this), "description": description(this, places.environment), **links},
-        "startsAt": _time(this.at),
-        "endsAt": _time(this.at + LASTS_SECONDS),
+        "startsAt": moment(this.at),
+        "endsAt": moment(this.at + LASTS_SECONDS[urgency]),
     }
 
 
@@ -131,7 +128,3 @@ def _within(lines: Iterator[str], characters: int) -> Iterator[str]:
             yield "…"
             return
         yield line
-
-
-def _time(moment: float) -> str:
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

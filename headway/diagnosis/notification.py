@@ -15,6 +15,9 @@ _VERIFIES = "verification"
 """Label of an alert that `headway verify` makes, of which nothing is wrong (`headway/verify/alerts.py`)."""
 
 
+_TICKET = "ticket"
+
+
 @dataclass(frozen=True, kw_only=True)
 class FiringAlert:
     """Whose it is; empty where its labels name none. Labels are what the rule of a tenant may write: they are compared with names that are
@@ -22,6 +25,8 @@ class FiringAlert:
 
     tenant: str = ""
     model: str = ""
+    page: bool = True
+    """Whether it wakes somebody, or is a ticket."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,10 +37,11 @@ class AskedServices:
     suspected: tuple[str, ...]
 
 
-def firing(body: bytes) -> tuple[FiringAlert, ...]:
-    """The alerts of a notification that fire. Raises ValueError for what is no notification."""
+def read(body: bytes) -> tuple[tuple[FiringAlert, ...], tuple[FiringAlert, ...]]:
+    """The alerts of a notification that fire, and those that have ended. Raises ValueError for what is no notification."""
     try:
-        return alerts_that_fire(bounded_json(body, LARGEST_BYTES)["alerts"])
+        alerts = bounded_json(body, LARGEST_BYTES)["alerts"]
+        return alerts_that_fire(alerts), _alerts(each for each in list(alerts)[:MOST_ALERTS] if each["status"] == "resolved")
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"it is no notification of Alertmanager ({type(error).__name__})") from None
 
@@ -43,11 +49,16 @@ def firing(body: bytes) -> tuple[FiringAlert, ...]:
 def alerts_that_fire(alerts: Iterable[Any]) -> tuple[FiringAlert, ...]:
     """Of alerts as a notification or Alertmanager's API has them: only the former says `firing`. Raises TypeError, LookupError or
     AttributeError for what are none."""
+    return _alerts(each for each in list(alerts)[:MOST_ALERTS] if each["status"] != "resolved")
+
+
+def _alerts(alerts: Iterable[Any]) -> tuple[FiringAlert, ...]:
     found = list[FiringAlert]()
-    for each in list(alerts)[:MOST_ALERTS]:
+    for each in alerts:
         labels = each["labels"]
-        if each["status"] != "resolved" and _VERIFIES not in labels:
-            found.append(FiringAlert(tenant=_text(labels.get("tenant") or labels.get("namespace")), model=_text(labels.get("model"))))
+        if _VERIFIES not in labels:
+            tenant, model = _text(labels.get("tenant") or labels.get("namespace")), _text(labels.get("model"))
+            found.append(FiringAlert(tenant=tenant, model=model, page=labels.get("severity") != _TICKET))
     return tuple(dict.fromkeys(found))
 
 

@@ -155,9 +155,7 @@ def alerting(
         inhibits.extend(rules)
         names.update(receivers)
     receivers = [
-        {"name": name, "webhook_configs": [{"url": diagnosis, "send_resolved": False}]}
-        if ours and diagnosis
-        else {"name": name, "webhook_configs": [{"url": f"{inbox}/{name}", "send_resolved": True}]}
+        {"name": name, "webhook_configs": [{"url": diagnosis if ours and diagnosis else f"{inbox}/{name}", "send_resolved": True}]}
         for name, ours in sorted(names.items())
     ]
     whole = {

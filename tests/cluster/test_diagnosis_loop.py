@@ -4,7 +4,7 @@ real API server, and its identity may do no more than list."""
 import json
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -122,13 +122,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[LoopbackEn
 def fire(alertmanager: LoopbackEndpoint, *about: tuple[str, str], name: str = "SloBurnRate", **labels: str) -> float:
     """A page of each service; when."""
     began = datetime.now(UTC).isoformat()
-    alerts = [
-        {"labels": {"alertname": name, "severity": "page", "namespace": tenant, "model": model, **labels}, "startsAt": began}
-        for tenant, model in about
-    ]
+    post(alertmanager, [{"labels": labels_of(each, name, **labels), "startsAt": began} for each in about])
+    return time.monotonic()
+
+
+def resolve(alertmanager: LoopbackEndpoint, name: str, about: tuple[str, str], **labels: str) -> None:
+    """End a page."""
+    given = {label: value for label, value in labels.items() if value}
+    times = {"startsAt": (datetime.now(UTC) - timedelta(hours=1)).isoformat(), "endsAt": datetime.now(UTC).isoformat()}
+    post(alertmanager, [{"labels": labels_of(about, name, **given), **times}])
+
+
+def labels_of(about: tuple[str, str], name: str, **labels: str) -> dict[str, str]:
+    return {"alertname": name, "severity": "page", "namespace": about[0], "model": about[1], **labels}
+
+
+def post(alertmanager: LoopbackEndpoint, alerts: list[dict[str, Any]]) -> None:
     answer = alertmanager.call("POST", "/api/v2/alerts", json.dumps(alerts), {"Content-Type": "application/json"})
     assert answer.status == 200
-    return time.monotonic()
 
 
 def test_a_storm_of_one_node_is_one_message_that_lists_what_it_explains(world: tuple[LoopbackEndpoint, Receivers]) -> None:
@@ -170,10 +181,36 @@ def test_the_page_itself_still_reaches_people(world: tuple[LoopbackEndpoint, Rec
 
 
 def test_a_loop_that_starts_sees_what_fires_and_what_is_explained(world: tuple[LoopbackEndpoint, Receivers]) -> None:
+    those = alertmanagers(world[0])
+    assert those.causes().keys() == {"vision/defects", "vision/embeddings", "assist/chat"}
+    assert {f"{each.tenant}/{each.model}" for each in those.pages()} == those.causes().keys()
+
+
+def test_a_cause_ends_with_its_pages_and_not_before(world: tuple[LoopbackEndpoint, Receivers]) -> None:
     alertmanager, _ = world
-    those = Alertmanagers(lambda: ["http://127.0.0.1:9", f"http://127.0.0.1:{alertmanager.port}"])
-    assert those.explained() == {"vision/defects", "vision/embeddings", "assist/chat"}
-    assert {f"{each.tenant}/{each.model}" for each in those.pages()} == those.explained()
+    those = alertmanagers(alertmanager)
+    resolve(alertmanager, "ReplicasMissing", ("vision", "embeddings"))
+    for name in ("SloBurnRate", "RequestsUnanswered", "ReplicasMissing", "ModelServerRestarts"):
+        resolve(alertmanager, name, ("vision", "defects"), receiver="vision-oncall" if name == "SloBurnRate" else "")
+    eventually(lambda: "vision/defects" not in those.causes(), 3 * FIRST_MINUTE)
+    assert those.causes().keys() == {"vision/embeddings", "assist/chat"}, "a page of each still fires"
+
+
+def test_a_tickets_cause_comes_to_whoever_gets_tickets(world: tuple[LoopbackEndpoint, Receivers]) -> None:
+    alertmanager, receivers = world
+    fire(alertmanager, ("vision", "defects"), name="RolloutStuck", severity="ticket", receiver="vision-oncall")
+    ((_, message),) = eventually(lambda: receivers.causes("monitoring/platform/platform-tickets", "vision"), FIRST_MINUTE)
+    assert message["commonLabels"]["explains"] == "ticket"
+    assert len(receivers.causes(ONCALL, "vision")) == 1 + _ended(receivers), "nobody is woken"
+
+
+def _ended(receivers: Receivers) -> int:
+    """Messages that a cause has ended."""
+    return sum(any(one["status"] == "resolved" for one in each["alerts"]) for _, each in receivers.causes(ONCALL, "vision"))
+
+
+def alertmanagers(alertmanager: LoopbackEndpoint) -> Alertmanagers:
+    return Alertmanagers(lambda: ["http://127.0.0.1:9", f"http://127.0.0.1:{alertmanager.port}"])
 
 
 @pytest.fixture(scope="module")

@@ -57,8 +57,9 @@ def _answer(content: bytes) -> Any:
 def _alerts(data: bytes) -> None:
     with mock.patch.object(Alertmanagers, "_asked", return_value=data):
         source = Alertmanagers(lambda: ("http://127.0.0.1:9093",))
-        source.explained()
+        source.causes()
         source.pages()
+        source.firing()
 
 
 def _samples(data: bytes) -> None:

@@ -13,10 +13,11 @@ from components.platform import diagnosis, namespaces
 from components.platform.namespaces import NAMESPACES, PodSecurity
 from headway.cli.main import app
 from headway.contract.model import Model
-from headway.diagnosis.cause_alert import LASTS_SECONDS
+from headway.contract.units import Duration
+from headway.diagnosis.episode import LASTS_SECONDS, PAGE, TICKET
 from headway.ledger.witness import named
 from headway.release.evaluator.in_cluster import diagnosed_services
-from headway.wire import CAUSE_GROUP, CAUSE_SEVERITY, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT, GATEWAY_NAMESPACE
+from headway.wire import CAUSE_GROUP, CAUSE_SEVERITY, CAUSE_URGENCY, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT, GATEWAY_NAMESPACE
 from policies.guardrails.view import plain
 from tests.components.contracts import DEFECTS, EMBEDDINGS
 from tests.components.program import layer
@@ -106,17 +107,25 @@ def test_it_reads_the_ledger_and_writes_nothing(action: str, resource: str, expe
     assert allowed(Request(action, resource, {}), RIGHTS, RIGHTS) is expected
 
 
-def test_a_page_is_asked_about_and_still_told() -> None:
+def test_pages_and_tickets_are_asked_about_and_still_told() -> None:
     spec = routes.platform_routes(diagnosed=True)["spec"]
-    first, *_, cause = spec["route"]["routes"]
-    assert first["receiver"] == routes.DIAGNOSIS and first["continue"]
-    assert first["matchers"] == [{"name": "severity", "value": "page", "matchType": "="}]
+    page, ticket, *_, cause = spec["route"]["routes"]
+    for asks, severity in ((page, "page"), (ticket, "ticket")):
+        assert asks["receiver"] == routes.DIAGNOSIS and asks["continue"]
+        assert asks["matchers"] == [{"name": "severity", "value": severity, "matchType": "="}]
     (hook,) = next(each for each in spec["receivers"] if each["name"] == routes.DIAGNOSIS)["webhookConfigs"]
     port = BODIES["service"]["spec"]["ports"][0]["port"]
-    assert hook == {"url": f"http://diagnosis.{DIAGNOSIS_NAMESPACE}.svc.cluster.local:{port}/alerts", "sendResolved": False}
+    assert hook == {"url": f"http://diagnosis.{DIAGNOSIS_NAMESPACE}.svc.cluster.local:{port}/alerts", "sendResolved": True}
     assert port == DIAGNOSIS_PORT
     assert cause["matchers"] == [{"name": "severity", "value": CAUSE_SEVERITY, "matchType": "="}]
     assert cause["groupBy"] == list(CAUSE_GROUP)
+
+
+def test_the_cause_of_a_ticket_wakes_nobody() -> None:
+    spec = routes.platform_routes(diagnosed=True)["spec"]
+    labels = {"severity": CAUSE_SEVERITY, CAUSE_URGENCY: "ticket"}
+    matching = [each for each in spec["route"]["routes"] if all(labels.get(m["name"], "") == m["value"] for m in each["matchers"])]
+    assert matching[0]["receiver"] == routes.PLATFORM_TICKET and "continue" not in matching[0]
 
 
 def test_nobody_is_asked_where_no_loop_runs() -> None:
@@ -150,7 +159,7 @@ def test_people_hear_of_a_cause_within_the_first_minute() -> None:
     assert waits + goal_seconds < 60
 
 
-def test_what_is_said_lasts_until_alertmanager_has_asked_again() -> None:
-    again = int(routes.DIAGNOSIS_REPEAT.removesuffix("m")) * 60
-    turn = int(routes.PAGE_INTERVAL.removesuffix("m")) * 60
-    assert again + 2 * turn < LASTS_SECONDS
+@pytest.mark.parametrize(("urgency", "repeat"), [(PAGE, routes.DIAGNOSIS_REPEAT), (TICKET, routes.DIAGNOSIS_TICKET_REPEAT)])
+def test_what_is_said_lasts_until_alertmanager_has_asked_again(urgency: str, repeat: str) -> None:
+    again, turn = (Duration.parse(each).seconds for each in (repeat, routes.PAGE_INTERVAL))
+    assert again + 2 * turn < LASTS_SECONDS[urgency]

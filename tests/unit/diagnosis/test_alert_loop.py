@@ -5,7 +5,8 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from headway.diagnosis import alert_loop
 from headway.diagnosis.alert_loop import AlertLoop, DiagnosedService, answering, threads
 from headway.diagnosis.alertmanager import AlertmanagerError, Alertmanagers
 from headway.diagnosis.cause_alert import MessagePlaces
+from headway.diagnosis.episode import KnownCause
 from headway.diagnosis.notification import LARGEST_BYTES, FiringAlert
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, diagnoses
 from headway.listening import listening
@@ -31,8 +33,10 @@ class Heard(Alertmanagers):
 
     fires: tuple[FiringAlert, ...] = ()
     known: Collection[str] = ()
+    """Services of which a cause is known from before."""
     away: bool = False
     given: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    """Every alert, as often as it was given."""
 
     def give(self, alerts: Sequence[Mapping[str, Any]]) -> None:
         if self.away:
@@ -40,12 +44,36 @@ class Heard(Alertmanagers):
         self.given += alerts
 
     def pages(self) -> tuple[FiringAlert, ...]:
+        return tuple(each for each in self.firing() if each.page)
+
+    def firing(self) -> tuple[FiringAlert, ...]:
         if self.away:
             raise AlertmanagerError("it is away")
         return self.fires
 
-    def explained(self) -> set[str]:
-        return set(self.known)
+    def causes(self) -> dict[str, tuple[KnownCause, ...]]:
+        """Those that were given and have not ended."""
+        if self.away:
+            raise AlertmanagerError("it is away")
+        held: dict[str, KnownCause] = {chain: _known(chain) for chain in self.known}
+        for each in self.given:
+            held[json.dumps(each["labels"])] = each
+        found: dict[str, tuple[KnownCause, ...]] = {}
+        for each in held.values():
+            chain = f"{each['labels']['namespace']}/{each['labels']['model']}"
+            if "endsAt" not in each or datetime.fromisoformat(each["endsAt"]).timestamp() > AT:
+                found[chain] = (*found.get(chain, ()), each)
+        return found
+
+    @property
+    def summaries(self) -> list[str]:
+        return [each["annotations"]["summary"] for each in self.given]
+
+
+def _known(chain: str) -> KnownCause:
+    tenant, _, model = chain.partition("/")
+    labels = {"namespace": tenant, "model": model, "cause": "gpu-hot", "place": chain}
+    return {"labels": labels, "annotations": {"summary": ""}, "startsAt": ""}
 
 
 @dataclass
@@ -186,7 +214,7 @@ def test_of_suspects_only_those_that_look_ill_are_diagnosed(monkeypatch: pytest.
 
 def test_a_diagnosis_that_hangs_is_seen_by_the_probe() -> None:
     bed = Bed()
-    bed.loop._running["vision/defects"] = bed.moment
+    bed.loop._running["vision/defects"] = bed.moment, alert_loop._Ask(suspected=False)
     assert bed.loop.well
     bed.moment += alert_loop.PATIENCE_SECONDS
     assert not bed.loop.well
@@ -197,6 +225,144 @@ def test_verdicts_are_counted() -> None:
     bed.loop.take(page())
     bed.end()
     assert f'headway_diagnosis_verdicts_total{{verdict="{DiagnosisVerdict.CAUSE}"}} 1.0' in bed.loop.text()
+
+
+UNKNOWN = tuple(replace(each, verdict=DiagnosisVerdict.UNKNOWN, cause="") for each in SLOW)
+MORE = diagnoses(played({"limited": 0.4}))
+
+
+def looked(bed: Bed, *answers: tuple[Diagnosis, ...]) -> None:
+    """A page, its second look a minute later, and what Alertmanager asks after that, answered so."""
+    for number, answer in enumerate(answers):
+        bed.found = lambda place, answer=answer: answer
+        if number == 1:
+            bed.moment += alert_loop.AGAIN_SECONDS
+            bed.loop.again()
+        else:
+            bed.moment += alert_loop.FRESH_SECONDS
+            bed.loop.take(page())
+        chosen = bed.loop._next()
+        assert chosen is not None
+        bed.loop._one(*chosen)
+        del bed.loop._running[chosen[0]]
+
+
+def test_a_page_whose_cause_was_unknown_is_looked_at_again_and_corrected() -> None:
+    bed = Bed()
+    looked(bed, UNKNOWN, SLOW)
+    assert [each.split(":")[0] for each in bed.said] == ["vision/defects", "Correction"]
+    assert [each["labels"]["cause"] for each in bed.heard.causes()["vision/defects"]] == [SLOW[0].cause], "what was told before has ended"
+    assert "headway_diagnosis_corrected_total 1.0" in bed.loop.text()
+
+
+def test_a_page_is_corrected_once_and_never_more() -> None:
+    bed = Bed()
+    looked(bed, SLOW, MORE, SLOW, MORE, UNKNOWN)
+    assert len(bed.said) == 2
+    assert [each["labels"]["cause"] for each in bed.heard.causes()["vision/defects"]] == [MORE[0].cause]
+
+
+def test_a_second_look_that_finds_the_same_tells_nobody() -> None:
+    bed = Bed()
+    looked(bed, SLOW, SLOW, SLOW)
+    assert len(bed.said) == 1 and bed.asked == ["vision/defects"] * 3
+
+
+def test_a_page_is_looked_at_again_once() -> None:
+    bed = Bed()
+    looked(bed, SLOW, SLOW)
+    bed.moment += alert_loop.AGAIN_SECONDS
+    bed.loop.again()
+    assert bed.loop._free() == []
+
+
+def test_a_page_that_has_ended_is_not_looked_at_again() -> None:
+    bed = Bed()
+    looked(bed, SLOW)
+    bed.loop.take(notification(alert("resolved", namespace="vision", model="defects")))
+    bed.end()
+    assert bed.loop._again == {}
+    assert bed.heard.causes() == {}, "its cause ends with it"
+
+
+def test_a_page_that_fires_again_may_be_corrected_again() -> None:
+    bed = Bed()
+    looked(bed, SLOW, MORE)
+    bed.loop.take(notification(alert("resolved", namespace="vision", model="defects")))
+    bed.loop._end(list(bed.loop._over))
+    looked(bed, SLOW, MORE)
+    assert len(bed.said) == 4
+
+
+@pytest.mark.parametrize(
+    ("fires", "lasts"),
+    [
+        (FiringAlert(tenant="vision", model="defects"), True),
+        (FiringAlert(tenant="vision", model="defects", page=False), False),
+        (FiringAlert(tenant="vision", model="embeddings"), False),
+        (FiringAlert(), True),
+        (FiringAlert(page=False), False),
+    ],
+)
+def test_a_cause_lasts_while_a_page_may_be_about_its_service(fires: FiringAlert, lasts: bool) -> None:
+    bed = Bed(heard=Heard(fires=(fires,)))
+    looked(bed, SLOW)
+    bed.loop.take(notification(alert("resolved", namespace="vision", model="defects")))
+    bed.end()
+    assert ("vision/defects" in bed.heard.causes()) is lasts
+
+
+def test_where_alertmanager_is_away_causes_end_by_themselves() -> None:
+    bed = Bed()
+    bed.heard.away = True
+    bed.loop.take(notification(alert("resolved", namespace="vision", model="defects")))
+    bed.end()
+    assert bed.said == ["causes of 1 services last until they end by themselves: it is away"]
+
+
+def test_a_tickets_cause_is_told_and_an_unknown_one_is_not() -> None:
+    told, silent = Bed(), Bed(lambda place: UNKNOWN)
+    for bed in (told, silent):
+        bed.loop.take(notification(alert(namespace="vision", model="defects", severity="ticket")))
+        bed.end()
+    assert [each["labels"]["explains"] for each in told.heard.given] == ["ticket"]
+    assert silent.asked == ["vision/defects"] and silent.heard.given == []
+
+
+def test_a_page_that_joins_a_ticket_is_asked_although_the_ticket_was() -> None:
+    bed = Bed()
+    bed.loop.take(notification(alert(namespace="vision", model="defects", severity="ticket")))
+    bed.loop.take(notification(alert(namespace="vision", model="defects", severity="page")))
+    bed.end()
+    assert [each["labels"]["explains"] for each in bed.heard.given] == ["page"]
+
+
+def test_a_page_is_asked_while_its_ticket_still_is() -> None:
+    bed = Bed()
+    bed.loop.take(notification(alert(namespace="vision", model="defects", severity="ticket")))
+    asked = bed.loop._next()
+    bed.loop.take(page())
+    assert bed.loop._free() == [], "one after the other"
+    assert asked is not None
+    bed.loop._one(*asked)
+    del bed.loop._running[asked[0]]
+    bed.end()
+    assert [each["labels"]["explains"] for each in bed.heard.given] == ["ticket", "page"]
+
+
+def test_a_storm_of_one_service_is_one_message_and_one_correction() -> None:
+    bed = Bed()
+    for number in range(50):
+        bed.loop.take(notification(alert(namespace="vision", model="defects", pod=f"p{number}")))
+    looked(bed, UNKNOWN, SLOW, SLOW)
+    assert len(bed.said) == 2
+
+
+def test_a_loop_that_starts_anew_tells_nobody_what_people_know() -> None:
+    bed = Bed(heard=Heard(known={"vision/defects"}), found=lambda place: UNKNOWN)
+    bed.loop.take(page())
+    bed.end()
+    assert bed.said == []
 
 
 def status(port: int, body: bytes | None, path: str = "/alerts", **headers: str) -> int:

@@ -57,22 +57,31 @@ def test_another_replica_answers_for_one_that_is_away() -> None:
     assert "filter=severity%3D%22page%22" in asked[0] and "silenced=false" in asked[0]
 
 
-def test_only_a_cause_explains_a_service() -> None:
-    alerts = [{"labels": {"namespace": "vision", "model": name, "cause": name}} for name in ("model-slower", "unknown", "blind")]
-    handler, _ = alertmanager(alerts)
+def test_what_people_know_is_kept_by_service_and_can_be_given_again() -> None:
+    cause = {"labels": {"namespace": "vision", "model": "defects", "cause": "gpu-hot"}, "annotations": {"summary": "x"}, "startsAt": "t"}
+    handler, asked = alertmanager([{**cause, "status": {"state": "active"}, "fingerprint": "f"}])
     with served(handler) as address:
-        assert Alertmanagers(lambda: [address]).explained() == {"vision/model-slower"}
+        assert Alertmanagers(lambda: [address]).causes() == {"vision/defects": (cause,)}
+    assert "silenced=true" in asked[0], "who silenced a cause knows it"
+
+
+def test_pages_and_tickets_fire_whether_silenced_or_not() -> None:
+    ticket = {"labels": {"namespace": "vision", "model": "defects", "severity": "ticket"}, "status": {"state": "suppressed"}}
+    handler, asked = alertmanager([ticket])
+    with served(handler) as address:
+        assert Alertmanagers(lambda: [address]).firing() == (FiringAlert(tenant="vision", model="defects", page=False),)
+    assert "filter=severity%3D~%22page%7Cticket%22" in asked[0] and "silenced=true" in asked[0]
 
 
 def test_an_alert_that_lies_about_being_a_cause_hides_no_other() -> None:
     cause = {"labels": {"namespace": "vision", "model": "defects", "cause": "model-slower"}}
     handler, _ = alertmanager([{"labels": {}}, {"labels": {"cause": "gpu-hot"}}, cause])
     with served(handler) as address:
-        assert Alertmanagers(lambda: [address]).explained() == {"vision/defects"}
+        assert list(Alertmanagers(lambda: [address]).causes()) == ["vision/defects"]
 
 
 @pytest.mark.parametrize("answer", [b"", b"{}", b"[1]", b"[{}]", b"<html>"])
 def test_what_is_no_answer_of_alertmanager_is_said(answer: bytes) -> None:
     handler, _ = alertmanager(answer)
     with served(handler) as address, pytest.raises(AlertmanagerError):
-        Alertmanagers(lambda: [address]).explained()
+        Alertmanagers(lambda: [address]).causes()

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -9,13 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.diagnosis.cause_alert import LASTS_SECONDS, MOST_CHARACTERS, MessagePlaces, description, place_of, told
+from headway.diagnosis.cause_alert import MOST_CHARACTERS, MessagePlaces, description, place_of, told
+from headway.diagnosis.episode import LASTS_SECONDS, PAGE, TICKET
 from headway.diagnosis.facts import Blindness, StateKind
 from headway.diagnosis.hypothesis import CauseLayer, Symptom
-from headway.diagnosis.notification import LARGEST_BYTES, AskedServices, FiringAlert, asked, firing
+from headway.diagnosis.notification import LARGEST_BYTES, AskedServices, FiringAlert, asked, read
 from headway.diagnosis.reasoning import METRICS, ChainLink, Diagnosis, DiagnosisVerdict, Doubt, diagnoses
 from headway.diagnosis.wording import summary
-from headway.wire import CAUSE_ALERT, CAUSE_GROUP, CAUSE_SEVERITY, TRAIL
+from headway.wire import CAUSE_ALERT, CAUSE_GROUP, CAUSE_SEVERITY, CAUSE_URGENCY, TRAIL
 from tests.unit.diagnosis.played import AT, played, says
 
 KNOWN = ("assist/chat", "vision/defects", "vision/embeddings")
@@ -77,11 +79,17 @@ def test_whatever_labels_say_only_known_services_are_asked(alerts: list[FiringAl
 
 def test_many_alerts_of_one_service_are_one_question() -> None:
     body = notification(*(alert(namespace="vision", model="defects", pod=f"p{number}") for number in range(50)))
-    assert firing(body) == (FiringAlert(tenant="vision", model="defects"),)
+    assert read(body) == ((FiringAlert(tenant="vision", model="defects"),), ())
 
 
-def test_what_has_ended_and_what_only_verifies_asks_nobody() -> None:
-    assert firing(notification(alert("resolved", namespace="vision", model="defects"), alert(verification="run-1"))) == ()
+def test_what_has_ended_is_told_apart_and_what_only_verifies_asks_nobody() -> None:
+    body = notification(alert("resolved", namespace="vision", model="defects"), alert(verification="run-1"))
+    assert read(body) == ((), (FiringAlert(tenant="vision", model="defects"),))
+
+
+def test_a_ticket_is_no_page() -> None:
+    fires, _ = read(notification(alert(severity="ticket"), alert(severity="page")))
+    assert [each.page for each in fires] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -93,19 +101,19 @@ def test_what_has_ended_and_what_only_verifies_asks_nobody() -> None:
 )
 def test_what_is_no_notification_is_refused(body: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
-        firing(body)
+        read(body)
 
 
 @given(
     st.recursive(st.none() | st.integers() | st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=10)
 )
 def test_labels_that_are_no_text_are_no_names(odd: Any) -> None:
-    found = firing(notification({"status": "firing", "labels": {"namespace": odd, "model": odd}}))
+    found, _ = read(notification({"status": "firing", "labels": {"namespace": odd, "model": odd}}))
     assert all(isinstance(each.tenant, str) and isinstance(each.model, str) for each in found)
 
 
 def test_a_cause_goes_to_the_receiver_of_the_contract_with_what_proves_it() -> None:
-    (found,) = told(SLOW, "vision-oncall", PLACES, ())
+    (found,) = told(SLOW, "vision-oncall", PLACES)
     labels = found["labels"]
     assert (labels["alertname"], labels["severity"], labels["namespace"], labels["model"]) == (
         CAUSE_ALERT,
@@ -122,7 +130,7 @@ def test_a_cause_goes_to_the_receiver_of_the_contract_with_what_proves_it() -> N
 
 
 def test_a_cause_leads_to_the_requests_and_logs_from_before_it_began() -> None:
-    (found,) = told(SLOW, "vision-oncall", PLACES, ())
+    (found,) = told(SLOW, "vision-oncall", PLACES)
     address = urlsplit(found["annotations"]["logs_url"])
     asked = {name: values[0] for name, values in parse_qs(address.query).items()}
     assert address.path == f"/d/{TRAIL}"
@@ -136,12 +144,12 @@ def test_a_cause_says_how_it_is_kept_and_nothing_wrong_does_not() -> None:
     assert "Keep it" not in description(CALM[0], "prod")
 
 
-def test_a_cause_ends_by_itself_after_alertmanager_has_asked_twice() -> None:
-    from datetime import datetime
-
-    (found,) = told(SLOW, "r", PLACES, ())
+@pytest.mark.parametrize("urgency", [PAGE, TICKET])
+def test_a_cause_says_what_it_explains_and_ends_by_itself(urgency: str) -> None:
+    (found,) = told(SLOW, "r", PLACES, urgency)
     starts, ends = (datetime.fromisoformat(found[name]) for name in ("startsAt", "endsAt"))
-    assert (ends - starts).total_seconds() == LASTS_SECONDS
+    assert found["labels"][CAUSE_URGENCY] == urgency
+    assert (ends - starts).total_seconds() == LASTS_SECONDS[urgency]
 
 
 @pytest.mark.parametrize(
@@ -156,26 +164,20 @@ def test_a_cause_ends_by_itself_after_alertmanager_has_asked_twice() -> None:
     ],
 )
 def test_nothing_and_blindness_are_answers(found: tuple[Diagnosis, ...], cause: str, words: str) -> None:
-    (alert,) = told(found, "r", PLACES, ())
+    (alert,) = told(found, "r", PLACES)
     assert (alert["labels"]["cause"], alert["annotations"]["summary"]) == (cause, words)
     assert alert["annotations"]["description"].splitlines()[-1] == "Next: headway diagnose vision/defects -e prod"
 
 
 def test_an_unknown_cause_is_said_to_be_unknown() -> None:
     this = replace(SLOW[0], verdict=DiagnosisVerdict.UNKNOWN, cause="", links=SLOW[0].links[:1])
-    (alert,) = told([this], "r", PLACES, ())
+    (alert,) = told([this], "r", PLACES)
     assert alert["labels"]["cause"] == "unknown"
     assert summary(this) == "vision/defects: answers take longer, and its cause is unknown"
 
 
-def test_who_knows_a_cause_is_not_told_that_nobody_does() -> None:
-    assert told(CALM, "r", PLACES, {"vision/defects"}) == ()
-    assert told(CALM, "r", PLACES, {"vision/embeddings"}) != ()
-    assert told(SLOW, "r", PLACES, {"vision/defects"}) != ()
-
-
 def one_message(*found: Diagnosis) -> bool:
-    alerts = [alert for each in found for alert in told([each], "r", PLACES, ())]
+    alerts = [alert for each in found for alert in told([each], "r", PLACES)]
     return len({tuple(alert["labels"][name] for name in CAUSE_GROUP) for alert in alerts}) == 1
 
 
@@ -204,5 +206,5 @@ def test_a_message_stays_within_its_bounds_and_keeps_its_next_step() -> None:
 
 def test_what_objects_say_gives_no_orders_to_a_terminal() -> None:
     hostile = diagnoses(played(states=(says(StateKind.UNREADY, words="\x1b[2J::error::x"),)))
-    for each in told(hostile, "r", PLACES, ()):
+    for each in told(hostile, "r", PLACES):
         assert "\x1b" not in json.dumps(each, ensure_ascii=False)

@@ -158,7 +158,7 @@ def test_the_platforms_own_loop_is_asked_where_it_runs() -> None:
         [alertmanager_config("monitoring", receivers=[ours])], "monitoring", "http://inbox", "http://loop/alerts"
     )
     assert not refused
-    hook = {"url": "http://loop/alerts", "send_resolved": False}
+    hook = {"url": "http://loop/alerts", "send_resolved": True}
     assert {"name": "monitoring/routes/diagnosis", "webhook_configs": [hook]} in whole["receivers"]
 
 

@@ -1,0 +1,93 @@
+"""What people are told of one service's alerts, from the first until the last has ended: a cause, at most one correction of it, and its end. Pure.
+
+People know what Alertmanager holds, which survives the loop; an alert with the same labels that is given again is no new message there, only
+one that lasts longer, and one that has ended ends (Alertmanager v0.28.1: `types/types.go`, `Alert.Merge`; `provider/mem/mem.go`, `Put`).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.diagnosis.reasoning import DiagnosisVerdict
+from headway.wire import CAUSE_URGENCY
+
+PAGE, TICKET = "page", "ticket"
+LASTS_SECONDS: Mapping[str, float] = {PAGE: 600.0, TICKET: 7200.0}
+"""How long a cause lasts that nobody ends: twice as long as until Alertmanager asks again for as long as the alert fires (`DIAGNOSIS_REPEAT` of
+`components/observability/routes.py`)."""
+CORRECTION = "Correction: "
+_UNDECIDED = {each.value for each in DiagnosisVerdict} - {DiagnosisVerdict.CAUSE.value}
+
+KnownCause = Mapping[str, Any]
+"""An alert as Alertmanager's API has it: labels, annotations, startsAt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CauseNews:
+    """`given`: what Alertmanager is to be given; `told`: those of it that are new to people; `corrects`: whether they were told otherwise before."""
+
+    given: tuple[KnownCause, ...] = ()
+    told: tuple[KnownCause, ...] = ()
+    corrects: bool = False
+
+
+def news(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str, at: float, corrected: bool) -> CauseNews:
+    """What to tell of what was `found` just now (`at` in Unix seconds) about alerts of this urgency, where people know `known`, and were
+    `corrected` already. Nobody is told by a ticket that nobody knows why it is there, nor what a page has told."""
+    if urgency == PAGE:
+        known = [each for each in known if _urgency(each) == PAGE]
+    elif any(_urgency(each) == PAGE for each in known):
+        return CauseNews()
+    decided = [each for each in found if is_decided(each)]
+    if not known:
+        first = tuple(decided or (found if urgency == PAGE else ()))
+        return CauseNews(given=first, told=first)
+    held = {_key(each) for each in known}
+    same, new = [e for e in decided if _key(e) in held], [e for e in decided if _key(e) not in held]
+    if new and not corrected:
+        told = tuple(_corrected(each) for each in new)
+        return CauseNews(given=(*told, *same, *ended(_others(known, same), at)), told=told, corrects=True)
+    return CauseNews(given=(*same, *(_lasting(_others(known, same), at) if new or not decided else ())))
+
+
+def _others(known: Iterable[KnownCause], than: Iterable[KnownCause]) -> tuple[KnownCause, ...]:
+    keys = {_key(each) for each in than}
+    return tuple(each for each in known if _key(each) not in keys)
+
+
+def ended(known: Iterable[KnownCause], at: float) -> tuple[KnownCause, ...]:
+    """The same causes, which end now."""
+    return tuple({**each, "endsAt": moment(at)} for each in known)
+
+
+def over(known: Iterable[KnownCause], *, paged: bool, fires: bool) -> tuple[KnownCause, ...]:
+    """Those that explain nothing any more. `paged`: whether a page about the service fires; `fires`: whether any alert does."""
+    return tuple(each for each in known if not (paged if _urgency(each) == PAGE else fires))
+
+
+def is_decided(this: KnownCause) -> bool:
+    """Whether it says a cause, and not that nobody knows one."""
+    return this["labels"].get("cause") not in _UNDECIDED
+
+
+def moment(at: float) -> str:
+    """Unix seconds as Alertmanager's API has them."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _lasting(known: Sequence[KnownCause], at: float) -> tuple[KnownCause, ...]:
+    return tuple({**each, "endsAt": moment(at + LASTS_SECONDS[_urgency(each)])} for each in known)
+
+
+def _corrected(this: KnownCause) -> KnownCause:
+    notes = this["annotations"]
+    return {**this, "annotations": {**notes, "summary": f"{CORRECTION}{notes['summary']}"}}
+
+
+def _urgency(this: KnownCause) -> str:
+    return TICKET if this["labels"].get(CAUSE_URGENCY) == TICKET else PAGE
+
+
+def _key(this: KnownCause) -> tuple[str | None, str | None]:
+    return this["labels"].get("cause"), this["labels"].get("place")

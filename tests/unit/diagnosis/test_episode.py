@@ -1,0 +1,106 @@
+"""What people are told from the first alert to the last: a cause, at most one correction, and its end."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from headway.diagnosis.episode import CORRECTION, LASTS_SECONDS, PAGE, TICKET, CauseNews, KnownCause, ended, news, over
+from headway.wire import CAUSE_URGENCY
+from tests.unit.diagnosis.played import AT
+
+LATER = AT + 60
+
+
+def cause(name: str, urgency: str = PAGE, at: str = "2023-11-14T22:12:20.000Z", **labels: str) -> KnownCause:
+    about = {"namespace": "vision", "model": "defects", "cause": name, "place": "vision/defects", CAUSE_URGENCY: urgency, **labels}
+    return {"labels": about, "annotations": {"summary": f"because {name}"}, "startsAt": at}
+
+
+def told(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str = PAGE, corrected: bool = False) -> CauseNews:
+    return news(found, known, urgency=urgency, at=LATER, corrected=corrected)
+
+
+def causes(alerts: Sequence[KnownCause]) -> list[str]:
+    return [each["labels"]["cause"] for each in alerts]
+
+
+def ends(this: KnownCause) -> float:
+    return datetime.fromisoformat(this["endsAt"]).timestamp()
+
+
+@pytest.mark.parametrize("first", ["gpu-hot", "unknown", "nothing-is-wrong"])
+def test_of_a_page_people_hear_whatever_was_found(first: str) -> None:
+    found = told([cause(first)], [])
+    assert causes(found.told) == causes(found.given) == [first] and not found.corrects
+
+
+def test_the_same_cause_again_is_given_and_told_to_nobody() -> None:
+    found = told([cause("gpu-hot")], [cause("gpu-hot")])
+    assert causes(found.given) == ["gpu-hot"] and found.told == ()
+
+
+@pytest.mark.parametrize("before", ["gpu-hot", "unknown"])
+def test_another_cause_is_told_as_a_correction_and_ends_the_one_before(before: str) -> None:
+    found = told([cause("model-slower")], [cause(before)])
+    new, old = found.given
+    assert found.corrects and found.told == (new,)
+    assert new["annotations"]["summary"] == f"{CORRECTION}because model-slower"
+    assert (old["labels"]["cause"], ends(old)) == (before, LATER)
+
+
+def test_a_second_correction_is_not_told_and_what_people_know_lasts() -> None:
+    found = told([cause("out-of-memory")], [cause("model-slower")], corrected=True)
+    assert found.told == () and causes(found.given) == ["model-slower"]
+    assert ends(found.given[0]) == LATER + LASTS_SECONDS[PAGE]
+
+
+def test_who_knows_a_cause_is_not_told_that_nobody_does() -> None:
+    found = told([cause("unknown")], [cause("gpu-hot")])
+    assert found.told == () and causes(found.given) == ["gpu-hot"]
+    assert ends(found.given[0]) == LATER + LASTS_SECONDS[PAGE]
+
+
+def test_one_more_cause_beside_the_known_one_ends_neither() -> None:
+    found = told([cause("gpu-hot"), cause("more-requests")], [cause("gpu-hot")])
+    assert causes(found.told) == ["more-requests"] and sorted(causes(found.given)) == ["gpu-hot", "more-requests"]
+    assert not any("endsAt" in each for each in found.given)
+
+
+def test_the_same_cause_in_another_place_is_another_cause() -> None:
+    assert told([cause("gpu-hot", place="l4-1")], [cause("gpu-hot", place="l4-0")]).corrects
+
+
+@pytest.mark.parametrize("known", [[], [cause("gpu-hot", TICKET)], [cause("gpu-hot", PAGE)]])
+def test_a_ticket_tells_nobody_that_nothing_is_known(known: list[KnownCause]) -> None:
+    assert told([cause("unknown", TICKET)], known, urgency=TICKET, corrected=True).told == ()
+
+
+def test_what_a_page_has_told_no_ticket_tells_again() -> None:
+    assert told([cause("gpu-hot", TICKET)], [cause("gpu-hot", PAGE)], urgency=TICKET, corrected=True) == CauseNews()
+
+
+def test_what_a_ticket_has_told_a_page_tells_as_its_own() -> None:
+    found = told([cause("gpu-hot", PAGE)], [cause("gpu-hot", TICKET)])
+    assert causes(found.told) == ["gpu-hot"] and not found.corrects
+
+
+@pytest.mark.parametrize(
+    ("paged", "fires", "expected"),
+    [(True, True, []), (False, True, ["page"]), (False, False, ["page", "ticket"]), (True, False, ["ticket"])],
+)
+def test_a_cause_is_over_with_what_it_explains(paged: bool, fires: bool, expected: list[str]) -> None:
+    known = [cause("page", PAGE), cause("ticket", TICKET)]
+    assert causes(over(known, paged=paged, fires=fires)) == expected
+
+
+def test_a_cause_of_before_an_update_explains_a_page() -> None:
+    old: dict[str, Any] = {"labels": {"cause": "gpu-hot"}, "annotations": {}, "startsAt": ""}
+    assert over([old], paged=False, fires=True) == (old,)
+
+
+def test_what_ends_keeps_its_labels_and_its_beginning() -> None:
+    (gone,) = ended([cause("gpu-hot")], LATER)
+    assert {name: gone[name] for name in ("labels", "startsAt")} == {name: cause("gpu-hot")[name] for name in ("labels", "startsAt")}
+    assert ends(gone) == LATER
