@@ -116,6 +116,8 @@ MODEL_SERVER = Dashboard(
             "Latency",
             _recorded("Queue time", "queue_time", PanelUnit.SECONDS),
             _recorded("Compute time", "compute_time", PanelUnit.SECONDS),
+            _recorded("Input time", "input_time", PanelUnit.SECONDS),
+            _recorded("Output time", "output_time", PanelUnit.SECONDS),
             _recorded("Batch size", "batch_size"),
         ),
         row(

@@ -84,6 +84,17 @@ _SIGNALS = (
         aggregation=Aggregation.LEVEL,
         expressions={Source.TRITON: _triton_mean("compute_infer"), Source.VLLM: _mean("vllm:request_inference_time_seconds")},
     ),
+    *(
+        Signal(
+            name=f"{part}_time",
+            meaning=f"Mean time in which the server {does} of a request, beside its model",
+            unit=Unit.SECONDS,
+            direction=Direction.HIGHER_IS_WORSE,
+            aggregation=Aggregation.LEVEL,
+            expressions={Source.TRITON: _triton_mean(f"compute_{part}")},
+        )
+        for part, does in (("input", "reads the inputs"), ("output", "writes the outputs"))
+    ),
     Signal(
         name="batch_size",
         meaning="Mean number of requests computed together",

@@ -1,4 +1,4 @@
-"""A service on Triton as its series would show it: each measure at a level before and another since, with noise of its own."""
+"""A service on Triton or vLLM as its series would show it: each measure at a level before and another since, with noise of its own."""
 
 from collections.abc import Mapping
 from random import Random
@@ -53,8 +53,24 @@ CALM: dict[str, float] = {
     "maximum": 6.0,
     "scaler_errors": 0.0,
 }
+_TRITON_ALONE = ("input", "compute", "output", "batch_size", "busy", "failures")
+CALM_STREAMED = {name: level for name, level in CALM.items() if name not in _TRITON_ALONE} | {
+    "latency": 0.405,
+    "at_replica": 0.401,
+    "served": 0.400,
+    "queue": 0.010,
+    "prefill": 0.060,
+    "decode": 0.320,
+    "running": 12.0,
+    "kv_cache": 0.4,
+    "preemptions": 0.0,
+    "prefix_hits": 0.6,
+    "prompt_tokens": 400.0,
+    "answer_tokens": 100.0,
+}
+"""The same on vLLM."""
 _EXACT = {"replicas", "maximum", "limiter_ready", "of_maximum", "group_full"}
-_PARTS = ("queue", "input", "compute", "output")
+_PARTS = ("queue", "input", "compute", "output", "prefill", "decode")
 
 
 def played(
@@ -63,25 +79,27 @@ def played(
     apart: Mapping[str, Mapping[str, tuple[float, float]]] | None = None,
     seed: int = 1,
     noise: float = 0.03,
+    calm: Mapping[str, float] = CALM,
     **more: Any,
 ) -> Observed:
     """`since`: measures that changed. The times of the whole, and how busy the instances are, follow those of the parts. `apart`: before and
     since, by measure and label."""
     changed = dict(since or {})
-    added = sum(changed.get(part, CALM[part]) - CALM[part] for part in _PARTS)
+    added = sum(changed.get(part, calm[part]) - calm[part] for part in _PARTS if part in calm)
     for whole in ("served", "at_replica", "latency"):
-        changed.setdefault(whole, CALM[whole] + added)
+        changed.setdefault(whole, calm[whole] + added)
     if "latency" not in (since or {}) and "at_replica" in (since or {}):
-        changed["latency"] = changed["at_replica"] + CALM["latency"] - CALM["at_replica"]
-    level = CALM | changed
-    changed.setdefault("busy", level["requests"] / level["batch_size"] * level["compute"])
+        changed["latency"] = changed["at_replica"] + calm["latency"] - calm["at_replica"]
+    if "compute" in calm:
+        level = {**calm, **changed}
+        changed.setdefault("busy", level["requests"] / level["batch_size"] * level["compute"])
 
     def random(*of: str) -> Random:
         """Of one series, whatever others there are."""
         return Random(f"{seed} {' '.join(of)}")
 
     series: dict[str, dict[str, tuple[TimedValue, ...]]] = {}
-    for name, level in CALM.items():
+    for name, level in calm.items():
         series[name] = {"": _line(random(name), level, changed.get(name, level), 0.0 if name in _EXACT else noise)}
     for name, labels in (apart or {}).items():
         series[name] = {label: _line(random(name, label), *levels, 0.0 if name in _EXACT else noise) for label, levels in labels.items()}

@@ -8,11 +8,11 @@ from components.model_service.objectives import BURNS
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, ServedSettings, StateKind
 from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.hypothesis import Symptom
-from headway.diagnosis.measures import MEASURES, query
+from headway.diagnosis.measures import MEASURES, PHASES, STREAMED_PHASES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
 from headway.diagnosis.symptoms import PAGED
-from tests.unit.diagnosis.played import ONSET, STEP, hand, played, release, says, wrote
+from tests.unit.diagnosis.played import CALM, CALM_STREAMED, ONSET, STEP, hand, played, release, says, wrote
 
 CASES = {
     "more-requests": played({"requests": 180.0, "queue": 0.030}),
@@ -275,18 +275,22 @@ def test_what_is_ruled_out_is_so_by_figures() -> None:
     assert "0 % before" in doubts["cpu-quota-used-up"]
 
 
-@given(
-    parts=st.fixed_dictionaries({name: st.floats(0.001, 0.2) for name in ("queue", "input", "compute", "output")}),
-    way=st.floats(0.0, 0.2),
-)
-def test_the_phases_add_up_to_the_whole(parts: dict[str, float], way: float) -> None:
-    slower = {name: value + 0.05 for name, value in parts.items()}
-    observed = played({**slower, "latency": sum(slower.values()) + 0.2 + way})
+@pytest.mark.parametrize(("calm", "names"), [(CALM, PHASES), (CALM_STREAMED, STREAMED_PHASES)], ids=["triton", "vllm"])
+@given(longer=st.lists(st.floats(0.001, 0.2), min_size=4, max_size=4), way=st.floats(0.0, 0.2), proxy=st.floats(0.0, 0.2))
+def test_the_phases_add_up_to_the_whole_and_to_what_was_added(
+    calm: dict[str, float], names: tuple[str, ...], longer: list[float], way: float, proxy: float
+) -> None:
+    slower = {name: calm[name] + more for name, more in zip(names, longer, strict=False)}
+    served = calm["served"] + sum(slower[name] - calm[name] for name in names)
+    inner = {**slower, "served": served, "at_replica": served + 0.001 + proxy, "latency": served + 0.005 + proxy + way}
+    observed = played(inner, calm=calm)
     for found in diagnoses(observed):
         if found.symptom is Symptom.SLOW:
             whole = facts(observed, found.onset).compared["latency"]
+            assert {"way", "proxy", *names, "server besides"} == {each.name for each in found.phases}
             assert sum(each.since for each in found.phases) == pytest.approx(whole.since)
             assert sum(each.before for each in found.phases) == pytest.approx(whole.before)
+            assert sum(each.since - each.before for each in found.phases) == pytest.approx(whole.change)
 
 
 def test_every_hypothesis_explains_a_symptom_in_the_end() -> None:
@@ -302,14 +306,38 @@ def test_no_two_hypotheses_have_one_name() -> None:
     assert len(names) == len(set(names))
 
 
-def test_the_prefix_cache_that_became_cold_is_why_prompts_take_longer() -> None:
-    levels = {"prefill": (0.05, 0.12), "decode": (0.3, 0.3), "prefix_hits": (0.7, 0.2), "prompt_tokens": (400.0, 400.0)}
-    whole = played({"latency": 0.100, "at_replica": 0.096, "served": 0.095})
-    streamed = {name: by for name, by in whole.series.items() if name not in ("compute", "input", "output", "busy", "batch_size")}
-    for name, (before, since) in levels.items():
-        streamed[name] = {"": tuple((moment, before if moment <= ONSET else since) for moment, _ in whole.series["queue"][""])}
-    (found,) = diagnoses(Observed(**{**whole.__dict__, "series": streamed}))
-    assert [link.name for link in found.links] == ["slow", "prefill-longer", "prefix-cache-cold"]
+STREAMED = {
+    "prefix-cache-cold": ({"prefill": 0.300, "prefix_hits": 0.1}, ["prefill-longer", "prefix-cache-cold"]),
+    "longer-prompts": ({"prefill": 0.300, "prompt_tokens": 1200.0}, ["prefill-longer", "longer-prompts"]),
+    "cache-full by waiting": ({"queue": 0.400, "kv_cache": 0.99}, ["queue-longer", "cache-full"]),
+    "cache-full by preemption": ({"decode": 0.700, "kv_cache": 0.99, "preemptions": 0.5}, ["decode-longer", "preempted", "cache-full"]),
+    "cache-full, and its use not measured": ({"decode": 0.700, "preemptions": 0.5}, ["decode-longer", "preempted", "cache-full"]),
+}
+
+
+@pytest.mark.parametrize("case", STREAMED)
+def test_a_fault_of_a_language_model_is_led_to_its_cause(case: str) -> None:
+    since, links = STREAMED[case]
+    calm = {name: level for name, level in CALM_STREAMED.items() if "not measured" not in case or name != "kv_cache"}
+    (found,) = diagnoses(played(since, calm=calm))
+    assert [link.name for link in found.links] == ["slow", *links]
+
+
+def filled(*changes: Change, running: float, most: int = 16) -> Observed:
+    """A language model whose requests wait, while replicas compute so many sequences of at most `most`."""
+    pods = {f"chat-r0123456789-5b6bb57495-tj4t{number}": (running, running) for number in "abc"}
+    settings = {"r0123456789": ServedSettings(sequences=most)}
+    return played({"queue": 0.400}, calm=CALM_STREAMED, apart={"running_by_pod": pods}, changes=changes, settings=settings)
+
+
+def test_a_release_with_fewer_sequences_is_why_requests_wait() -> None:
+    (found,) = diagnoses(filled(wrote("batching.max_sequences", "64", "16"), running=15.8))
+    assert [link.name for link in found.links] == ["slow", "queue-longer", "too-few-sequences", "concurrency-lowered"]
+
+
+def test_sequences_that_are_not_all_in_use_are_not_too_few() -> None:
+    (found,) = diagnoses(filled(running=8.0))
+    assert (found.verdict, found.links[-1].name) == (DiagnosisVerdict.UNKNOWN, "queue-longer")
 
 
 def test_an_autoscaler_at_its_maximum_without_more_load_is_no_cause() -> None:
