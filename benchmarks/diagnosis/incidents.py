@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from benchmarks.diagnosis import node_incidents, server_incidents
+from benchmarks.diagnosis import node_incidents, server_incidents, way_incidents
 from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play, pod
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, State, StateKind
 
@@ -84,6 +84,7 @@ def _faults(calm: Play) -> Iterator[Incident]:
     yield one("release-held", states=(_state(StateKind.HELD, "r0123456789"),))
     yield from server_incidents.faults(calm, one)
     yield from node_incidents.faults(calm, one)
+    yield from way_incidents.faults(calm, one)
 
 
 _LOADS = {"light": Play(requests=20.0), "usual": Play(requests=60.0, each=0.005)}
@@ -96,6 +97,7 @@ _OWN = (
     "cordoned-by-hand",
     *node_incidents.OWN,
     *server_incidents.OWN,
+    *way_incidents.OWN,
 )
 """Faults that are changes themselves."""
 _PAIRS = (

@@ -5,6 +5,7 @@ A batch begins when an instance is free and the batch is full, or its oldest req
 (Triton's dynamic batcher, `max_queue_delay_microseconds`); it takes `fixed` + `each` x its work. Times in seconds.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -48,13 +49,22 @@ class Play:
     limited: float = 0.0
     unproven: float = 0.0
     forbidden: float = 0.0
+    malformed: float = 0.0
+    overflow: float = 0.0
+    pool_overflow: float = 0.0
+    limiter: float = 0.001
+    """Seconds for which each request waits for the limiter."""
+    patience: float = math.inf
+    """Seconds in the server after which a caller leaves."""
+    again: float = 0.0
+    """Of what failed, or whose callers left: the share that is asked again, in the next step; callers say so."""
     throttled: float = 0.0
     counters: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
     """What a GPU's counters say, by measure and replica, where it is not the usual."""
     stalled: Mapping[str, Mapping[int, float]] = field(default_factory=dict[str, Mapping[int, float]])
     """For what a replica waits while it computes (cpu, memory, disk), and for which share of that time."""
     around: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
-    """What nodes, neighbours, groups of nodes and the watchers say, by measure and label, where it is not the usual."""
+    """What nodes, neighbours, groups of nodes, the gateway and the watchers say, by measure and label, where it is not the usual."""
     fresh: frozenset[int] = frozenset()
     """Replicas of the newest release."""
 
@@ -72,6 +82,12 @@ _AROUND: Mapping[str, Mapping[str, float]] = {
     "neighbours_memory": {"monitoring/agent": 2e8, "default/load-test": 1e9},
     "group_full": {"eks-l4-a-1a2b3c-x": 0.5, "eks-h100-a-1a2b3d-x": 1.0},
     "group_failing": {"eks-l4-a-1a2b3c-x": 0.0, "eks-h100-a-1a2b3d-x": 0.0},
+    "neighbours": {"": 300.0},
+    "gateway_throttled": {"": 0.0},
+    "gateway_closed": {"": 0.0},
+    "gateway_overloaded": {"": 0.0},
+    "limiter_ready": {"": 2.0},
+    "mesh_authority_left": {"": 3e7},
     "unread": {"": 0.0},
     "gpus_silent": {"": 0.0},
     "rules_failing": {"": 0.0},
@@ -112,9 +128,11 @@ def observed(case: Incident, seed: int) -> Observed:
     series: dict[str, dict[str, list[tuple[float, float]]]] = {}
     replicas = max(play.replicas for play in plays)
     served = {number: _Replica(random, number) for number in range(replicas)}
+    owed = 0
     for step, play in enumerate(plays):
         moment = AT - (STEPS - 1 - step) * STEP
-        for name, by_label in _step(random, play, served, step * STEP).items():
+        shown, owed = _step(random, play, served, step * STEP, owed)
+        for name, by_label in shown.items():
             for label, value in by_label.items():
                 if name not in case.unmeasured and np.isfinite(value):
                     series.setdefault(name, {}).setdefault(label, []).append((moment, float(value)))
@@ -161,10 +179,14 @@ class _Replica:
         return queue, compute, size
 
 
-def _step(random: np.random.Generator, play: Play, served: Mapping[int, _Replica], begin: float) -> Mapping[str, Mapping[str, float]]:
-    refused = play.limited + play.unproven + play.forbidden
-    arrived = random.poisson(play.requests * STEP)
-    reached = int(random.binomial(arrived, max(0.0, 1 - refused - play.unreached)))
+def _step(
+    random: np.random.Generator, play: Play, served: Mapping[int, _Replica], begin: float, owed: int
+) -> tuple[Mapping[str, Mapping[str, float]], int]:
+    """What is measured of the step, and how many requests callers may ask again; `owed`: as many of the step before."""
+    turned = play.limited + play.unproven + play.forbidden + play.malformed + play.overflow + play.pool_overflow
+    again = int(random.binomial(owed, play.again)) if play.again else 0
+    arrived = random.poisson(play.requests * STEP) + again
+    reached = int(random.binomial(arrived, max(0.0, 1 - turned - play.unreached)))
     whose = random.integers(0, play.replicas, reached)
     parts: dict[int, tuple[Floats, Floats, Floats, Floats]] = {}
     for number in range(play.replicas):
@@ -178,19 +200,27 @@ def _step(random: np.random.Generator, play: Play, served: Mapping[int, _Replica
     noise = [float(np.exp(0.03 * random.normal())) for _ in range(6)]
     reads, writes = play.reads * play.work * noise[0], play.writes * noise[1]
     inside = float(queue.mean() + compute.mean()) + reads + writes + 0.0003 * noise[2]
-    at_replica, latency = inside + play.proxy * noise[3], inside + play.proxy * noise[3] + play.way * noise[4]
+    waited_for = inside - float(np.maximum(queue + compute - play.patience, 0.0).mean())
+    at_replica = waited_for + play.proxy * noise[3]
+    latency = at_replica + (play.way + play.limiter) * noise[4]
+    left = float((queue + compute > play.patience).mean()) * reached / max(arrived, 1)
     failed = float(random.binomial(reached, play.failing)) / max(arrived, 1)
     unreached = play.unreached * float(np.exp(0.1 * random.normal()))
     whole = {
         "requests": arrived / STEP,
         "latency": latency,
-        "errors": failed + unreached,
+        "errors": failed + unreached + play.overflow + play.pool_overflow,
         "unreached": unreached,
         "late": 0.0,
-        "overflow": 0.0,
+        "left": left,
+        "overflow": play.overflow,
+        "pool_overflow": play.pool_overflow,
         "limited": play.limited,
         "unproven": play.unproven,
         "forbidden": play.forbidden,
+        "malformed": play.malformed,
+        "repeated": again / max(arrived, 1),
+        "limiter": play.limiter * noise[4],
         "request_size": _BYTES * play.work * noise[5],
         "at_replica": at_replica,
         "served": inside,
@@ -211,7 +241,7 @@ def _step(random: np.random.Generator, play: Play, served: Mapping[int, _Replica
     for name, by_label in _AROUND.items():
         for label, usual in by_label.items():
             value = play.around.get(name, {}).get(label, usual)
-            exact = name.startswith("group_")  # counts of nodes, whose ratio does not scatter
+            exact = name.startswith("group_") or name == "limiter_ready"  # counts, and their ratio, do not scatter
             found.setdefault(name, {})[label] = value if exact else value * float(np.exp(0.02 * random.normal()))
     for number, (_, waited, took, together) in parts.items():
         found.setdefault("answered_by_pod", {})[_pod(number, play)] = len(took) / STEP
@@ -226,12 +256,13 @@ def _step(random: np.random.Generator, play: Play, served: Mapping[int, _Replica
             found.setdefault("queue_by_pod", {})[_pod(number, play)] = float(waited.mean())
             found.setdefault("served_by_pod", {})[_pod(number, play)] = float((waited + took).mean()) + reads + writes
         fails = float(random.binomial(len(took), play.failing)) / max(len(took), 1)
+        found.setdefault("malformed_by_pod", {})[_pod(number, play)] = play.malformed
         found.setdefault("failures_by_pod", {})[_pod(number, play)] = fails
         found.setdefault("throttled_by_pod", {})[_pod(number, play)] = play.throttled
         for counter, usual in USUAL.items():
             value = play.counters.get(counter, {}).get(number, usual) * float(np.exp(0.01 * random.normal()))
             found.setdefault(counter, {})[_gpu(number)] = value
-    return found
+    return found, int((whole["errors"] + left) * arrived)
 
 
 def _serial(random: np.random.Generator, count: int, likeness: float) -> Floats:

@@ -63,7 +63,7 @@ ALL = (
         name="limiter-away",
         layer=CauseLayer.GATEWAY,
         says="the rate limiter is away, and what it refused reaches the replicas",
-        explains=("queue-longer", "model-longer", "late-requests", "replicas-full", "pool-full"),
+        explains=("queue-longer", "model-longer", "late-requests", "replicas-full", "pool-full", Symptom.BROKEN),
         predicts=(Fell("limiter_ready", by=2.0, least=0.9), Fell("limited", least=0.01)),
         runbook="limiter-away",
         commands=(f"kubectl -n {RATE_LIMIT_NAMESPACE} get pods -o wide",),
