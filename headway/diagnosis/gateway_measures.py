@@ -3,6 +3,7 @@
 Names and flags are those of Istio's "Standard metrics" and Envoy's "Response flags"; what begins with `envoy_` the platform has Istio's
 proxies emit (`EMITTED` of components/addons/istio.py, components/platform/gateway_measures.py). How long the mesh's authority is valid says
 istiod (security/pkg/server/ca/monitoring.go of istio/istio). Sizes are those of the bodies, packed as they came.
+The sandbox's gateway and limiter are processes of its machine: of their CPU quota, the limiter's own proxy and an istiod nothing is measured.
 """
 
 from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Sight, mean, share

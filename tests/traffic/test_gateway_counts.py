@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from components.addons import gateway_memory
 from components.platform import mesh
 from components.platform.gateway_measures import REPEATS
 from headway.diagnosis.measures import MEASURES
@@ -102,3 +103,12 @@ def test_a_connection_too_many_is_counted_under_the_name_that_is_asked_for(place
             open_at_once.enter_context(socket.create_connection(("127.0.0.1", port), timeout=30))
         counted = re.compile(rf"^{asked}{{[^}}]*}} [1-9]", re.MULTILINE)
         eventually(lambda: counted.search(EnvoyAdmin(admin).get("/stats/prometheus")), within=30)
+
+
+def test_a_full_proxy_shows_it_under_the_name_that_is_asked_for(place: tuple[str, int], tmp_path: Path) -> None:
+    port, admin = free_port(), free_port()
+    config = configuration(port, filters("500/s", "1000000/s", 1, answer=1), place, free_port(), admin)
+    asked = re.findall(r"envoy_overload_\w+", MEASURES["gateway_overloaded"].query)
+    with envoy(tmp_path, config, port, override=gateway_memory.bootstrap(heap=2**20)):
+        full = re.compile(rf"^{asked[0]}{{}} 1$", re.MULTILINE)
+        eventually(lambda: full.search(EnvoyAdmin(admin).measured()), within=30)

@@ -12,6 +12,7 @@ from pathlib import Path
 from time import monotonic, sleep
 
 from components.addons import gateway_memory
+from components.addons.istio import OVERLOADED
 from components.platform import gateway_measures, replica_measures
 from headway.wire import GATEWAY_STATISTICS, STREAM_TIMES
 from sandbox.cluster import whole_file
@@ -160,9 +161,9 @@ class EnvoyAdmin:
         return None if said.startswith("LIVE") else said.lower()
 
     def measured(self) -> str:
-        """What proxies measure of tokens, for Prometheus; nothing while Envoy does not answer."""
+        """What proxies measure of requests and tokens, and how full they are, for Prometheus; nothing while Envoy does not answer."""
         try:
-            return self.get(f"/stats/prometheus?filter=^({GATEWAY_STATISTICS}|{STREAM_TIMES}|connection_limit)[.]")
+            return self.get(f"/stats/prometheus?filter=^({GATEWAY_STATISTICS}|{STREAM_TIMES}|connection_limit|{OVERLOADED}.*)[.]")
         except (OSError, http.client.HTTPException):
             return ""
 
