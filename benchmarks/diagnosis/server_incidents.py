@@ -8,6 +8,7 @@ from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play,
 from headway.diagnosis.facts import Change, ChangeKind, State, StateKind, TouchedField
 
 _ONSET = AT - (STEPS - 60) * STEP
+_GPUS = ("clock", "hot", "power_capped", "replays")
 
 
 class One(Protocol):
@@ -65,3 +66,6 @@ def faults(calm: Play, one: One) -> Iterator[Incident]:
     yield one("model-slower-since-probes-changed", truth="model-slower", changes=probes, **slower)
     yield one("model-slower-since-its-queue-grew", truth="model-slower", changes=queue, **slower)
     yield one("batch-larger-since-probes-changed", truth="batch-larger", delay=0.100, changes=probes, fresh=fresh)
+    yield one("artifacts-late", states=(_state(StateKind.FETCH_SLOW),))
+    yield one("replica-cold", slower={1: 3.0}, states=(_state(StateKind.YOUNG),))
+    yield one("a-young-sibling", truth="one-replica-slow", slower={0: 3.0}, states=(_state(StateKind.YOUNG),), unmeasured=_GPUS)

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from math import inf
 
 from headway.contract.units import Bytes, Duration, MilliCpu, Rate, Share, UnitError
-from headway.diagnosis.asking import UNSAID, Answer, version_of
+from headway.diagnosis.asking import UNSAID, Answer, Test, version_of
 from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind, TouchedField
 from headway.diagnosis.figures import shown
 from headway.diagnosis.measures import MEASURES
@@ -71,6 +71,23 @@ class OfTheCandidate:
         if older is not None:
             return Answer(holds=False, said=f"another version has it too: {older.subject}: {older.words}")
         return Answer(holds=True, said=f"{newest.words}, by {newest.who}, and only its replicas have it", where=those[0].subject)
+
+
+@dataclass(frozen=True)
+class ThereToo:
+    """What a test finds in one place has one of these states as well."""
+
+    test: Test
+    states: tuple[StateKind, ...]
+
+    def __call__(self, facts: Facts, /) -> Answer:
+        found = self.test(facts)
+        state = next((each for each in facts.those(*self.states) if each.subject == found.where), None)
+        if not found.holds or state is None:
+            return Answer(
+                holds=None if found.holds is None else False, said=found.said if not found.holds else f"{UNSAID} so of {found.where}"
+            )
+        return Answer(holds=True, said=f"{found.said}; {state.words}", where=found.where)
 
 
 @dataclass(frozen=True)

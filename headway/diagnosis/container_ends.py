@@ -90,6 +90,11 @@ def _holds(pod: Body, kind: str) -> bool:
     return _condition(pod, kind).get("status") == "True"
 
 
+def holds_since(pod: Body, kind: str) -> float | None:
+    """Unix seconds since which a condition of the pod holds; None where it does not."""
+    return _changed(pod, kind) if _holds(pod, kind) else None
+
+
 def _changed(pod: Body, kind: str) -> float | None:
     return seconds(_condition(pod, kind).get("lastTransitionTime"))
 

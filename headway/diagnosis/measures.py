@@ -12,6 +12,7 @@ from headway.diagnosis import gateway_measures, node_measures
 from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Measure, Sight, mean
 from headway.diagnosis.measure import measure as _of
 from headway.release.evidence.queries import quoted
+from headway.wire import WAITING_REQUESTS
 
 _FATAL = "|".join(str(code) for code in sorted(FATAL))
 _RELEASE = "r[0-9a-f]{10}(-baseline)?"
@@ -26,6 +27,13 @@ def _vllm(histogram: str) -> str:
 
 
 _PROMISES = (
+    _of(
+        "held",
+        "requests held until a first replica serves",
+        FigureUnit.COUNT,
+        # The activator shows a service only while one waits (`headway/activator/waiting.py`).
+        f"max(max_over_time({WAITING_REQUESTS}{{$named}}[$window])) or vector(0)",
+    ),
     _of(
         "burn",
         "times as fast as it may that a promise's error budget burns",

@@ -10,6 +10,7 @@ from typing import Any
 from headway.diagnosis.container_ends import how_it_ended, seconds
 from headway.diagnosis.facts import State, StateKind
 from headway.diagnosis.node_states import evicted, of_nodes, pool_of
+from headway.diagnosis.starting import starting
 from headway.node_health.facts import Quarantine
 from headway.problem import on_one_line
 from headway.service_status.pending import PendingKind, condition, pending, quarantined, quota_of, refused
@@ -32,6 +33,7 @@ def states(
         *_ended(pods, events, at),
         *_nodes(deployments, pods, nodes),
         *of_pods,
+        *starting(pods, at=at),
     ]
     return tuple(dict.fromkeys(found))
 

@@ -53,6 +53,7 @@ _WAITING = (
     StateKind.UNREADY,
     StateKind.PROBE_FAILING,
     StateKind.LOAD_FAILED,
+    StateKind.FETCH_SLOW,
 )
 
 _TURNED_AWAY = {

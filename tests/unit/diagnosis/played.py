@@ -16,6 +16,7 @@ CALM: dict[str, float] = {
     "requests": 100.0,
     "latency": 0.030,
     "burn": 0.2,
+    "held": 0.0,
     "errors": 0.0,
     "unreached": 0.0,
     "late": 0.0,

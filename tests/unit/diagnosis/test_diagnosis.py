@@ -42,6 +42,13 @@ CASES = {
     ),
     "replicas-full": played({"errors": 0.2, "overflow": 0.2}),
     "scaler-failing": played({"requests": 180.0, "queue": 0.030, "scaler_errors": 0.2}),
+    "artifacts-late": played(states=(says(StateKind.FETCH_SLOW),)),
+    "woken-from-zero": played({"latency": 2.0, "held": 6.0}),
+    "replica-cold": played(
+        {"compute": 0.026},
+        apart={"compute_by_pod": {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.042)}},
+        states=(says(StateKind.YOUNG, subject="c"),),
+    ),
     "maximum-lowered": played({"queue": 0.060, "replicas": 1.0, "maximum": 1.0}),
     "memory-lowered": played(states=(says(StateKind.MEMORY_KILLED),), changes=(wrote("envelope.memory", "8Gi", "2Gi"),)),
     "cpu-lowered": played({"throttled": 0.6, "input": 0.040}, changes=(wrote("envelope.cpu", "4", "500m"),)),
@@ -148,6 +155,14 @@ def test_a_version_on_its_way_that_cannot_be_loaded_is_named_however_long_it_tri
     old = wrote("artifact.digest", "a", "b", kind=ChangeKind.CANDIDATE, before=3000.0)
     (found,) = diagnoses(played(states=(says(StateKind.LOAD_FAILED),), changes=(old,)))
     assert [link.name for link in found.links] == ["missing", "load-failure", "candidate-unfit"]
+
+
+def test_a_replica_that_has_just_become_ready_harms_nobody_by_that() -> None:
+    (found,) = diagnoses(played(states=(says(StateKind.YOUNG),)))
+    assert found.verdict is DiagnosisVerdict.NOTHING
+    slow = CASES["gpu-slow-and-silent"]
+    (found,) = diagnoses(Observed(**{**slow.__dict__, "states": (says(StateKind.YOUNG, subject="a"),)}))
+    assert found.cause == "gpu-slow-and-silent"
 
 
 def test_batches_that_fill_because_the_model_is_slow_are_not_its_cause() -> None:
