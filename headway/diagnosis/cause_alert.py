@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.episode import LASTS_SECONDS, PAGE, KnownCause, moment
+from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.hypothesis import CauseLayer
 from headway.diagnosis.observed import BEFORE_SECONDS
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
@@ -47,8 +48,10 @@ def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, urgen
 
 
 def place_of(this: Diagnosis) -> str:
-    """Where its cause is: the node for what is one's own, the pool for what its scheduling says, else the service. Of two services with the
-    same cause in one place, one thing is broken."""
+    """Where its cause is: the node for what is one's own, the pool for what its scheduling says, the gateway for what all share there, else the
+    service. Of two services with the same cause in one place, one thing is broken."""
+    if this.cause in SHARED:
+        return "gateway"
     if this.verdict is DiagnosisVerdict.CAUSE and this.layer is CauseLayer.SCHEDULER:
         return next((f"pool {each.pool}" for each in reversed(this.links) if each.pool), this.chain)
     if this.verdict is not DiagnosisVerdict.CAUSE or this.layer not in _OF_NODES:

@@ -8,6 +8,19 @@ from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE, RATE_LIMIT_NAMESPACE
 _ROUTES = "kubectl -n {tenant} get virtualservices --show-managed-fields -o yaml"
 _PROXIES = f"kubectl -n {GATEWAY_NAMESPACE} get pods,hpa -o wide"
 
+SHARED = frozenset(
+    {
+        "certificate-invalid",
+        "gateway-full",
+        "gateway-throttled",
+        "limiter-away",
+        "limiter-slow",
+        "mesh-authority-over",
+        "noisy-neighbour",
+    }
+)
+"""Causes at what every service's requests pass: whatever they hurt, one thing is broken."""
+
 ALL = (
     Hypothesis(
         name="way-longer",

@@ -7,7 +7,9 @@ import pytest
 
 from headway.contract.units import Share
 from headway.diagnosis import triage, way_states
+from headway.diagnosis.cause_alert import place_of
 from headway.diagnosis.facts import ChangeKind, State, StateKind
+from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import diagnoses
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
@@ -55,6 +57,13 @@ def test_what_the_way_did_is_the_one_cause(cause: str) -> None:
 @pytest.mark.parametrize("cause", [each for each in CASES if each != "route-written-by-hand"])
 def test_a_release_at_the_same_time_is_not_blamed_for_the_way(cause: str) -> None:
     assert causes(Observed(**{**CASES[cause].__dict__, "changes": (release(30.0),)})) == [cause]
+
+
+@pytest.mark.parametrize("cause", sorted(SHARED))
+def test_what_all_services_share_is_told_as_one_broken_thing(cause: str) -> None:
+    (here,) = diagnoses(CASES[cause])
+    (there,) = diagnoses(Observed(**{**CASES[cause].__dict__, "tenant": "assist", "model": "chat"}))
+    assert place_of(here) == place_of(there) != place_of(diagnoses(CASES["pool-full"])[0])
 
 
 def test_neighbours_who_ask_more_of_a_gateway_that_has_room_are_innocent() -> None:
