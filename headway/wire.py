@@ -143,6 +143,8 @@ ENDPOINT_PICKER_NAMESPACE = "endpoint-picker"
 DIAGNOSIS_NAMESPACE = "diagnosis"
 """Holds the loop that Alertmanager asks why an alert fires."""
 DIAGNOSIS_PORT = 8080
+RELEASE_STATE = "headway_release_state"
+"""Of that loop's series: 1 while the release under way, by `tenant`, `model` and `release`, is in a `state`."""
 CAUSE_ALERT, CAUSE_SEVERITY = "AlertExplained", "cause"
 """What that loop gives Alertmanager: why another alert fires. By its severity it is routed."""
 CAUSE_URGENCY = "explains"

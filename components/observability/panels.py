@@ -17,7 +17,7 @@ from grafana_foundation_sdk.models.common import LegendDisplayMode, LegendPlacem
 from grafana_foundation_sdk.models.dashboard import DashboardLinkType, DataSourceRef, DynamicConfigValue, VariableRefresh
 
 from components.observability import links
-from headway.wire import TRAIL
+from headway.wire import RELEASE_STATE, TRAIL
 
 PROMETHEUS = DataSourceRef(type_val="prometheus", uid="prometheus")
 """As kube-prometheus-stack names its own."""
@@ -111,6 +111,8 @@ class Dashboard:
         )
         if self.by_tenant:
             drawn = drawn.with_variable(_tenants())
+        if whose := self._whose():
+            drawn = drawn.annotation(_releases(whose))
         for name, default in self.asked:
             drawn = drawn.with_variable(dashboard.TextBoxVariable(name).label(name.capitalize()).default_value(default))
         for row in self.rows:
@@ -119,6 +121,12 @@ class Dashboard:
                 drawn = drawn.with_panel(self._drawn(panel))
         # Through a second reading, because the SDK leaves the order of some sets to chance.
         return json.dumps(json.loads(JSONEncoder(sort_keys=True).encode(drawn.build())), sort_keys=True, separators=(",", ":"))
+
+    def _whose(self) -> str:
+        """Of whose releases it tells; empty where it knows no tenant."""
+        if self.by_tenant:
+            return f'{TENANT_VARIABLE}=~"${TENANT_VARIABLE}"'
+        return ",".join(f'{name}="{self.about[name]}"' for name in ("tenant", "model") if "tenant" in self.about and name in self.about)
 
     def _drawn(self, panel: Panel) -> Any:
         if panel.store is not PanelSource.METRICS:
@@ -182,6 +190,22 @@ def _over_time(panel: Panel, leads_to: str | None) -> timeseries.Panel:
     if leads_to is not None:
         drawn = drawn.data_links([_link(links.TITLE, leads_to)])
     return drawn.span(WIDTH).height(HEIGHT)
+
+
+def _releases(whose: str) -> dashboard.AnnotationQuery:
+    """How long a release was in which state, as its ledger says: Grafana draws a region for as long as a series is above 0 (grafana,
+    `packages/grafana-prometheus/src/datasource.ts`, `processAnnotationResponse`)."""
+    return (
+        dashboard.AnnotationQuery()
+        .name("Releases")
+        .datasource(PROMETHEUS)
+        .enable(enable=True)
+        .icon_color("purple")
+        .expr(f"max by (tenant, model, release, state) ({RELEASE_STATE}{{{whose}}})")
+        .title_format("{{tenant}}/{{model}}: release {{release}}")
+        .text_format("{{state}}")
+        .tag_keys("state")
+    )
 
 
 def _link(title: str, url: str) -> dashboard.DashboardLink:

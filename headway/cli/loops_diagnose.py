@@ -1,5 +1,6 @@
 """`headway loops diagnose`: tells people why an alert fires, as soon as it does."""
 
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -36,7 +37,8 @@ def diagnose(
 ) -> None:
     """Answer Alertmanager's notifications of pages with their causes, which it sends to whoever got the pages.
 
-    It reads, and writes nothing but these alerts. Told to end, it first answers who waits. Exit codes: 0 it was told to end, 3 it cannot listen.
+    It also shows every service's releases as series. It reads, and writes nothing but these alerts. Told to end, it first answers who waits.
+    Exit codes: 0 it was told to end, 3 it cannot listen.
     """
     from headway.cli.loop_process import say, told_to_end
     from headway.diagnosis import alert_loop
@@ -44,6 +46,7 @@ def diagnose(
     from headway.diagnosis.cause_alert import MessagePlaces
     from headway.listening import listening
     from headway.release.evaluator.in_cluster import diagnosed_services
+    from headway.release.release_series import ReleaseSeries
 
     inside = diagnosed_services(in_cluster) if in_cluster else None
     chosen = (inside[0].environment if inside else "") if in_cluster else to_write(environment, project)
@@ -62,10 +65,12 @@ def diagnose(
         now=time.time,
         say=say,
     )
+    releases = ReleaseSeries(lambda: {chain: each.place.ledger for chain, each in services().items()}, say)
     at_work = alert_loop.threads(loop)
+    threading.Thread(target=releases.follow, args=(ending,), daemon=True).start()
     with listening(
         *listening_place(serve),
-        alert_loop.answering(loop),
+        alert_loop.answering(loop, releases.text),
         consequence="No alert is explained.",
         remedy="Choose another address or port for --serve.",
     ):

@@ -302,9 +302,13 @@ class AlertLoop:
         return generate_latest(self).decode()  # pyright: ignore[reportArgumentType]  it asks for `collect` alone
 
 
-def answering(loop: AlertLoop) -> type[http.server.BaseHTTPRequestHandler]:
-    """`POST /alerts` for Alertmanager, `/healthz` and `/metrics`."""
-    shown = pages({"/healthz": lambda: (200, "well\n") if loop.well else (503, "stuck\n"), "/metrics": lambda: (200, loop.text())})
+def answering(loop: AlertLoop, *also: Callable[[], str]) -> type[http.server.BaseHTTPRequestHandler]:
+    """`POST /alerts` for Alertmanager, `/healthz` and `/metrics`; `also`: other series of the process, in Prometheus' text format."""
+
+    def series() -> tuple[int, str]:
+        return 200, "".join(each() for each in (loop.text, *also))
+
+    shown = pages({"/healthz": lambda: (200, "well\n") if loop.well else (503, "stuck\n"), "/metrics": series})
 
     class Answering(shown):  # type: ignore[valid-type,misc]
         timeout = IDLE_SECONDS

@@ -21,7 +21,7 @@ from headway.contract.units import Duration
 from headway.diagnosis.reasoning import diagnoses
 from headway.diagnosis.wording import summary
 from headway.signals.definition import GATEWAY_JOB
-from headway.wire import DIAGNOSIS_NAMESPACE
+from headway.wire import DIAGNOSIS_NAMESPACE, RELEASE_STATE
 from sandbox.traffic.mesh import listeners
 from tests.components.contracts import DEFECTS, MODELS, changed
 from tests.unit.diagnosis.played import played
@@ -288,3 +288,18 @@ def test_one_proxy_of_a_replica_fills_no_prometheus() -> None:
     spec = {each["metadata"]["name"]: each["spec"] for each in found}
     assert spec["mesh-replicas"]["sampleLimit"] == 20_000
     assert "sampleLimit" not in spec["mesh-proxies"], "the gateway's grow with the tenants"
+
+
+def annotation(page: Dashboard) -> str:
+    (found,) = json.loads(page.json())["annotations"]["list"]
+    return str(found["expr"])
+
+
+def test_dashboards_that_know_a_tenant_show_how_long_each_release_was_in_which_state() -> None:
+    of_service = service_dashboard("vision", MODELS["defects"])
+    assert annotation(of_service) == f'max by (tenant, model, release, state) ({RELEASE_STATE}{{tenant="vision",model="defects"}})'
+    assert 'tenant=~"$tenant"' in annotation(layers.MODEL_SERVER)
+
+
+def test_a_dashboard_of_no_tenant_shows_no_releases() -> None:
+    assert "annotations" not in json.loads(layers.GPU.json()) or not json.loads(layers.GPU.json())["annotations"].get("list")

@@ -387,3 +387,9 @@ def test_it_is_asked_by_http_and_takes_no_more_than_a_notification() -> None:
     for each in working:
         each.join(10)
     assert len(bed.heard.given) == 1
+
+
+def test_its_page_of_series_holds_those_of_the_whole_process() -> None:
+    with listening("127.0.0.1", 0, answering(Bed().loop, lambda: "more 1\n"), consequence="", remedy="") as port:
+        page = urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10).read().decode()
+    assert "headway_diagnosis_waiting 0.0" in page and "more 1" in page
