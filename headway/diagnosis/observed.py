@@ -38,14 +38,15 @@ class Observed:
         return self.series.get(measure, {}).get("", ())
 
 
-def facts(observed: Observed, onset: float | None) -> Facts:
-    """What is known before `onset` and since. The step in which it fell belongs to neither where there are others. None: nothing is compared."""
+def facts(observed: Observed, onset: float | None, calm: float = 0.0) -> Facts:
+    """What is known before `onset`, from `calm` on, and since. The step in which it fell belongs to neither where there are others. None:
+    nothing is compared."""
     whole: dict[str, BeforeAfter] = {}
     apart: dict[str, dict[str, BeforeAfter]] = {}
     present: dict[str, dict[str, float]] = {}
     for name, by_label in observed.series.items():
         for label, samples in by_label.items():
-            before, since = _divided(samples, onset, observed)
+            before, since = _divided(samples, onset, calm)
             found = compared(before, since)
             if MEASURES[name].sight is Sight.SERVICE:
                 if found is not None:
@@ -69,9 +70,9 @@ def facts(observed: Observed, onset: float | None) -> Facts:
     )
 
 
-def _divided(samples: Sequence[TimedValue], onset: float | None, observed: Observed) -> tuple[list[float], list[float]]:
+def _divided(samples: Sequence[TimedValue], onset: float | None, calm: float) -> tuple[list[float], list[float]]:
     if onset is None:
         return [], [value for _, value in samples]
-    before = [value for moment, value in samples if onset - BEFORE_SECONDS <= moment <= onset]
+    before = [value for moment, value in samples if max(onset - BEFORE_SECONDS, calm) <= moment <= onset]
     since = [value for moment, value in samples if moment > onset]
     return before, since[1:] if len(since) > LEAST_BLOCKS else since

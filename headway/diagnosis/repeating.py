@@ -29,7 +29,7 @@ _STEPS = 2
 def beginnings(observed: Observed) -> Mapping[str, float]:
     """When requests, and each kind of failure, began to rise, in Unix seconds; of those that did."""
     found = {name: onset(observed.of(name)) for name in ("requests", *_FAILED)}
-    return {name: moment for name, moment in found.items() if moment is not None}
+    return {name: each.time for name, each in found.items() if each is not None}
 
 
 @dataclass(frozen=True)

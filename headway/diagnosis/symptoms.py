@@ -8,7 +8,7 @@ from headway.diagnosis.comparison import LEAST_BLOCKS, mean
 from headway.diagnosis.facts import ENDS, StateKind
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed, facts
-from headway.diagnosis.onset import onset
+from headway.diagnosis.onset import Onset, onset
 
 PAGED = 14.4
 """How many times too fast a budget burns when somebody is paged (`components/model_service/objectives.py`)."""
@@ -28,12 +28,13 @@ class SymptomSigns:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """A symptom that holds now. `onset` in Unix seconds; None where it was there before one looked."""
+    """A symptom that holds now. `onset` in Unix seconds; None where it was there before one looked. `calm`: from when on it was well before."""
 
     symptom: Symptom
     says: str
     said: str
     onset: float | None
+    calm: float = 0.0
 
 
 _WAITING = (
@@ -118,15 +119,15 @@ def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:
 
 
 def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: Test) -> Seen | None:
-    best: tuple[float, Answer] | None = None
+    best: tuple[Onset, Answer] | None = None
     for measure in shown.measures:
         began = onset(observed.of(measure))
         if began is None:
             continue
-        answer = test(facts(observed, began))
-        if answer.holds and (best is None or began < best[0]):
+        answer = test(facts(observed, began.time, began.calm))
+        if answer.holds and (best is None or began.time < best[0].time):
             best = began, answer
-    return Seen(symptom=symptom, says=shown.says, said=best[1].said, onset=best[0]) if best else None
+    return Seen(symptom=symptom, says=shown.says, said=best[1].said, onset=best[0].time, calm=best[0].calm) if best else None
 
 
 def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Seen | None:

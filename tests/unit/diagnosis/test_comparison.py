@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headway.diagnosis.comparison import compared, mean
-from headway.diagnosis.onset import onset
+from headway.diagnosis.onset import Onset, onset
 
 
 def _serial(random: np.random.Generator, blocks: int, likeness: float) -> list[float]:
@@ -61,11 +63,11 @@ def _steps(*levels: float) -> list[tuple[float, float]]:
 
 
 def test_the_onset_is_the_last_sample_of_before() -> None:
-    assert onset(_steps(1, 1, 1, 1, 5, 5, 5, 5)) == 180.0
+    assert onset(_steps(1, 1, 1, 1, 5, 5, 5, 5)) == Onset(time=180.0, calm=0.0)
 
 
 def test_a_minute_that_was_odd_moves_no_onset() -> None:
-    assert onset(_steps(1, 9, 1, 1, 1, 1, 5, 5, 5, 5, 5, 5)) == 300.0
+    assert onset(_steps(1, 9, 1, 1, 1, 1, 5, 5, 5, 5, 5, 5)) == Onset(time=300.0, calm=0.0)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,30 @@ def test_what_did_not_become_worse_has_no_onset(levels: tuple[float, ...]) -> No
     assert onset(_steps(*levels)) is None
 
 
-def test_noise_has_no_onset() -> None:
+@pytest.mark.parametrize(("likeness", "length", "most"), [(0.0, 60, 2), (0.0, 360, 8), (0.5, 60, 14), (0.5, 360, 10)])
+def test_noise_has_no_onset(likeness: float, length: int, most: int) -> None:
     random = np.random.default_rng(3)
-    found = [onset(_steps(*_serial(random, 60, 0.0))) for _ in range(200)]
-    assert sum(each is not None for each in found) <= 2
+    found = [onset(_steps(*_serial(random, length, likeness))) for _ in range(200)]
+    assert sum(each is not None for each in found) <= most
+
+
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    earlier=st.lists(st.tuples(st.integers(4, 30), st.floats(2.5, 9.0), st.integers(8, 60)), max_size=3),
+    level=st.floats(2.5, 4.0),
+    length=st.integers(4, 40),
+)
+def test_incidents_that_are_over_neither_hide_the_next_nor_count_as_calm(
+    seed: int, earlier: list[tuple[int, float, int]], level: float, length: int
+) -> None:
+    random = np.random.default_rng(seed)
+    levels = [1.0] * 30
+    for hurt, worse, calm in earlier:
+        levels += [worse] * hurt + [1.0] * calm
+    began = len(levels)
+    calm = began - (earlier[-1][2] if earlier else 30)
+    values = np.array([*levels, *[level] * length]) * (1 + 0.05 * random.normal(size=began + length))
+    found = onset(_steps(*values.tolist()))
+    assert found is not None
+    assert abs(found.time / 60 - (began - 1)) <= 1
+    assert found.calm / 60 >= calm - 1
