@@ -30,7 +30,11 @@ def values(cluster_name: str, annotations: Annotations = None) -> dict[str, Any]
         "resources": {part: requests("100m", "100Mi") for part in ("metricServer", "operator", "webhooks")},
         "nodeSelector": dict(ON_SYSTEM_NODES),
         "priorityClassName": "system-cluster-critical",
+        # By its own defaults it reads every Secret of every namespace, and gets every object there is, for triggers that sign in and for kinds
+        # besides Deployments; nobody here has either (`components/platform/boundaries.py`).
+        "permissions": {part: {"restrict": {"secret": True}} for part in ("metricServer", "operator")},
         "prometheus": {"metricServer": monitored, "operator": monitored, "webhooks": monitored},
+        "rbac": {"enabledCustomScaledRefKinds": False},
         "serviceAccount": {"operator": service_account(SERVICE_ACCOUNT, annotations)},
     }
 

@@ -70,6 +70,7 @@ def start(
     environment = {
         "HTTP_PROXY": f"http://127.0.0.1:{ports[PROMETHEUS]}",
         "KEDA_CLUSTER_OBJECT_NAMESPACE": NAMESPACE,
+        "KEDA_RESTRICT_SECRET_ACCESS": "true",
         "POD_NAMESPACE": NAMESPACE,
         "WATCH_NAMESPACE": "",
     }

@@ -156,6 +156,20 @@ def test_the_api_server_reaches_every_webhook_of_a_chart(release: str) -> None:
         assert named.get(target, target) in opened, (each, target)
 
 
+KEEPS_SECRETS = {
+    "cert-manager": "it makes certificates, in any namespace",
+    "istiod": "it hands the gateway's certificate to the gateway",
+    "kube-prometheus-stack": "its operator writes configurations, which are Secrets, and reads receivers of any namespace",
+}
+
+
+@pytest.mark.parametrize("release", sorted(GIVEN))
+def test_no_chart_reads_every_secret_that_needs_not(release: str) -> None:
+    rules = [rule for body in objects(release) if body["kind"] == "ClusterRole" for rule in body.get("rules") or ()]
+    every = [rule for rule in rules if {"", "*"} & set(rule.get("apiGroups", ())) and {"secrets", "*"} & set(rule.get("resources", ()))]
+    assert bool([rule for rule in every if not rule.get("resourceNames")]) is (release in KEEPS_SECRETS)
+
+
 def test_loki_takes_a_node_for_each_replica() -> None:
     hard = [
         body["metadata"]["name"]

@@ -108,6 +108,13 @@ def test_a_diagnosis_can_tell_nodes_and_groups_of_nodes_apart() -> None:
     assert cluster_autoscaler.values("c", "r", [])["extraArgs"]["emit-per-nodegroup-metrics"] is True and "node_group" in asked
 
 
+def test_keda_reads_no_secret_and_no_object_that_it_scales_nothing_by() -> None:
+    """kedacore/charts v2.20.2, keda/templates/manager/clusterrole.yaml: by default every Secret, and `get` of `*`."""
+    values = keda.values("c")
+    assert values["rbac"]["enabledCustomScaledRefKinds"] is False
+    assert {part: each["restrict"]["secret"] for part, each in values["permissions"].items()} == {"metricServer": True, "operator": True}
+
+
 def test_keda_survives_the_loss_of_a_node() -> None:
     values = keda.values("c")
     assert all(values[part]["replicaCount"] == 2 for part in ("operator", "metricsServer", "webhooks"))
