@@ -7,7 +7,7 @@ UNIT := $(BIN)/pytest -n 2 --dist worksteal -m 'not slow'  # neighbours stay on 
 SINCE ?= main
 # Real processes on a shared machine: a failure counts when it is seen twice; one seen once is named in the summary.
 TWICE := --reruns 1 -rR
-SERVERS := control-plane crds prometheus alertmanager registry ratelimit prometheus-operator network-policies keda cert-manager collector kube-state-metrics
+SERVERS := control-plane crds prometheus alertmanager registry ratelimit prometheus-operator network-policies keda cert-manager collector kube-state-metrics node-exporter
 OF_TESTS := ^(packages/pulumi-embedded/)?tests/
 SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.

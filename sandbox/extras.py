@@ -35,9 +35,11 @@ def ran_before(extra: Extra, layout: Layout) -> bool:
 
 
 def _monitoring(layout: Layout, progress: Progress) -> None:
-    from sandbox.monitoring import diagnosis_loop, follower, servers
+    from sandbox.cluster.processes import Supervisor
+    from sandbox.monitoring import diagnosis_loop, exporters, follower, servers
 
-    servers.start(layout, progress)
+    exporters.start(layout, progress)
+    servers.start(layout, progress, exporters.settings(layout, Supervisor(layout)))
     diagnosis_loop.start(layout, progress)
     follower.start(layout, progress)
 
@@ -67,8 +69,8 @@ EXTRAS: Mapping[str, Extra] = {
         Extra(
             name="monitoring",
             summary="Prometheus and Alertmanager with the cluster's monitors, rules and routes, and causes for pages",
-            tool_sets=("prometheus", "alertmanager"),
-            processes=("alertmanager", "diagnosis-loop", "monitoring-follower", "prometheus"),
+            tool_sets=("prometheus", "alertmanager", "kube-state-metrics", "node-exporter"),
+            processes=("alertmanager", "diagnosis-loop", "kube-state-metrics", "monitoring-follower", "node-exporter", "prometheus"),
             charts=("kube-prometheus-stack",),
             start=_monitoring,
         ),

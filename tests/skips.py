@@ -65,6 +65,7 @@ REQUIREMENTS: Mapping[str, Requirement] = {
             "collector",
             "kube-state-metrics",
             "network-policies",
+            "node-exporter",
             "prometheus-operator",
             "ratelimit",
             "registry",

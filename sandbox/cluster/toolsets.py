@@ -218,7 +218,12 @@ KUBE_STATE_METRICS = ToolSet(
     binaries=(Binary(name="kube-state-metrics", package="k8s.io/kube-state-metrics/v2"),),
     disk_bytes=4 * _GIB,
 )
-"""For its test alone; the sandbox starts none."""
+
+NODE_EXPORTER = ToolSet(
+    name="node-exporter",
+    binaries=(Binary(name="node_exporter", package="github.com/prometheus/node_exporter"),),
+    disk_bytes=2 * _GIB,
+)
 
 RATELIMIT = ToolSet(
     name="ratelimit",
@@ -242,6 +247,7 @@ SETS: Mapping[str, ToolSet] = {
         NETWORK_POLICIES,
         PROMETHEUS_OPERATOR,
         KUBE_STATE_METRICS,
+        NODE_EXPORTER,
         RATELIMIT,
     )
 }

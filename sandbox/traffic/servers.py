@@ -60,7 +60,7 @@ class TrafficAddresses:
     activator: int
     """`/metrics` of what holds requests to services without a replica."""
     node_metrics: int
-    """`/metrics` of kube-state-metrics' kind, `/gpu-metrics` of DCGM's, `/metrics/cadvisor` of a kubelet's."""
+    """`/gpu-metrics` of DCGM's kind, `/metrics/cadvisor` of a kubelet's."""
 
 
 def addresses(supervisor: Supervisor) -> TrafficAddresses:
@@ -115,7 +115,6 @@ def scrape(layout: Layout, found: TrafficAddresses) -> None:
     targets: Mapping[str, tuple[int, Mapping[str, str]]] = {
         "traffic-activator": (found.activator, {"job": activator.NAME}),
         "traffic-mesh": (found.mesh_metrics, {"job": GATEWAY_JOB}),
-        "traffic-node": (found.node_metrics, {"job": "kube-state-metrics"}),
         "traffic-kubelet": (found.node_metrics, {"job": "kubelet", "__metrics_path__": KUBELET_PATH, "metrics_path": KUBELET_PATH}),
         "traffic-gpu": (found.node_metrics, {"job": "dcgm-exporter", **GPU_EXPORTER, "__metrics_path__": "/gpu-metrics"}),
     }

@@ -25,8 +25,7 @@ from sandbox.traffic.node.spec import read
 from sandbox.traffic.node.status import timestamp
 from sandbox.traffic.pod_addresses import ADDRESS
 
-PODS, NAMESPACES = "/api/v1/pods", "/api/v1/namespaces"
-NODES, DEPLOYMENTS = "/api/v1/nodes", "/apis/apps/v1/deployments"
+PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 _RETRY_SECONDS = 0.5
 
 
@@ -65,7 +64,7 @@ class NodeAgent:
         for name in sweep(self._node.records):
             _log(f"ended what a former agent had left: {name}")
         self._watches = {PODS: Watched(self._kube, PODS, lambda kind, item: _tell(loop, self._heard, kind, item)).start()}
-        self._watches |= {path: Watched(self._kube, path, lambda _kind, _item: None).start() for path in (NAMESPACES, NODES, DEPLOYMENTS)}
+        self._watches[NODES] = Watched(self._kube, NODES, lambda _kind, _item: None).start()
         await stop.wait()
         await self._leave()
 
@@ -84,33 +83,13 @@ class NodeAgent:
         return sorted(found, key=lambda each: (each[0]["metadata"]["namespace"], each[0]["metadata"]["name"]))
 
     @property
-    def namespaces(self) -> dict[str, Mapping[str, str]]:
-        """Labels of every namespace, by name."""
-        return {
-            metadata["name"]: metadata.get("labels") or {}
-            for metadata in sorted((each["metadata"] for each in self._all(NAMESPACES)), key=lambda each: each["name"])
-        }
-
-    @property
     def state(self) -> Path:
         """Where it keeps what it runs."""
         return self._node.pods.parent
 
     @property
     def nodes(self) -> list[Object]:
-        return self._all(NODES)
-
-    @property
-    def cluster_pods(self) -> list[Object]:
-        """Every pod of the cluster."""
-        return self._all(PODS)
-
-    @property
-    def deployments(self) -> list[Object]:
-        return self._all(DEPLOYMENTS)
-
-    def _all(self, path: str) -> list[Object]:
-        return self._watches[path].items if path in self._watches else []
+        return self._watches[NODES].items if NODES in self._watches else []
 
     # -- the cluster's wishes
 

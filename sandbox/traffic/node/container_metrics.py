@@ -26,12 +26,12 @@ class ContainerUsage:
     """Since its start."""
     former_cpu_seconds: float
     """Of its earlier starts."""
-    memory_limit_bytes: int | None
 
 
-def usage_samples(running: Iterable[ContainerUsage]) -> Iterator[tuple[str, Mapping[str, str], float]]:
-    for each in running:
-        place = {"namespace": each.namespace, "pod": each.pod}
+def usage_samples(running: Iterable[tuple[str, ContainerUsage]]) -> Iterator[tuple[str, Mapping[str, str], float]]:
+    """Of each container with its node, which in a cluster is a label of the scrape."""
+    for node, each in running:
+        place = {"namespace": each.namespace, "node": node, "pod": each.pod}
         group = f"/kubepods/pod{each.uid}"
         start = f"{each.container}-{each.restarts}"
         own = {**place, "container": each.container, "id": f"{group}/{start}", "image": each.image, "name": start}
@@ -39,4 +39,3 @@ def usage_samples(running: Iterable[ContainerUsage]) -> Iterator[tuple[str, Mapp
         for labels, seconds in ((own, each.cpu_seconds), (whole, each.former_cpu_seconds + each.cpu_seconds)):
             yield "container_memory_working_set_bytes", labels, float(each.memory_bytes)
             yield "container_cpu_usage_seconds_total", {**labels, "cpu": "total"}, round(seconds, 2)
-            yield "container_spec_memory_limit_bytes", labels, float(each.memory_limit_bytes or 0)

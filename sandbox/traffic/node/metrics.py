@@ -1,75 +1,41 @@
-"""What the pods of this node look like to Prometheus: the names and labels of kube-state-metrics, of NVIDIA's DCGM
-exporter and of a kubelet.
+"""What the pods of this node look like to Prometheus: the names and labels of NVIDIA's DCGM exporter and of a kubelet.
 
 There is no GPU, so device memory stands for what the model's processes hold (proportional share of resident memory), of
 a device as large as the pod's envelope says; a leak shows there as it would on a GPU. What else a GPU would say is played
-(`gpu_counters`). A series that appears with its first event has no increase; every container is listed from its first
-moment.
+(`gpu_counters`). A node with GPUs and no pod that is a process has one that is idle.
 """
 
 import time
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from prometheus_client import Metric, generate_latest
 
 from headway.listening import listening, pages
-from headway.wire import GPU_MEMORY, TENANT
-from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, phase_samples, unschedulable_samples
-from sandbox.traffic.node.container_metrics import usage_samples
+from headway.wire import GPU_MEMORY
+from sandbox.traffic.node.container_metrics import ContainerUsage, usage_samples
 from sandbox.traffic.node.gpu_counters import GpuScript, device_labels, played, script_of
 from sandbox.traffic.node.pod import ServedPod
-from sandbox.traffic.node.status import ContainerTerminated, ContainerView
 
 if TYPE_CHECKING:
     from sandbox.traffic.node.agent import NodeAgent
 
 _MIB = 2**20
-_REASONS = ("Completed", "Error", "OOMKilled")
+_PRESENT = "nvidia.com/gpu.present"
 
 MetricSample = tuple[str, Mapping[str, str], float]
-
-
-def pod_samples(pods: Iterable[tuple[Mapping[str, Any], ServedPod]]) -> Iterator[MetricSample]:
-    """What kube-state-metrics says of these pods."""
-    for _, pod in pods:
-        place = {"namespace": pod.spec.namespace, "pod": pod.spec.name}
-        status = pod.view(())
-        yield from _container(place | {"uid": pod.spec.uid}, pod.server)
-        ready = any(each["type"] == "Ready" and each["status"] == "True" for each in status["conditions"])
-        for condition in ("true", "false"):
-            yield "kube_pod_status_ready", place | {"condition": condition}, float(ready is (condition == "true"))
-
-
-def namespace_samples(labels: Mapping[str, Mapping[str, str]]) -> Iterator[MetricSample]:
-    """What kube-state-metrics says of namespaces, of which it is told to show one label; tenants' alerts hold where
-    that one is set."""
-    for name, own in labels.items():
-        tenant = {"label_platform_io_tenant": own[TENANT]} if TENANT in own else {}
-        yield "kube_namespace_labels", {"namespace": name, **tenant}, 1.0
-
-
-def state_samples(agent: "NodeAgent") -> Iterator[MetricSample]:
-    """The whole page of kube-state-metrics' kind."""
-    yield from chain(
-        pod_samples(agent.pods),
-        namespace_samples(agent.namespaces),
-        node_samples(agent.nodes),
-        deployment_samples(agent.deployments),
-        phase_samples(agent.cluster_pods),
-        unschedulable_samples(agent.cluster_pods),
-    )
 
 
 def device_samples(
     pods: Iterable[tuple[Mapping[str, Any], ServedPod]], nodes: Iterable[Mapping[str, Any]], script: GpuScript, now: float
 ) -> Iterator[MetricSample]:
-    """What DCGM's exporter says of the devices of these pods at `now` in Unix seconds."""
+    """What DCGM's exporter says of the devices of these pods, and of one of each other node, at `now` in Unix seconds."""
     named = {node["metadata"]["name"]: node for node in nodes}
+    idle = {name: node for name, node in named.items() if (node["metadata"].get("labels") or {}).get(_PRESENT) == "true"}
     for item, pod in pods:
         host = str(item["spec"]["nodeName"])
+        idle.pop(host, None)
         own = {
             "namespace": pod.spec.namespace,
             "pod": pod.spec.name,
@@ -79,18 +45,12 @@ def device_samples(
         yield from _memory(item, own, pod)
         for name, labels, value in played(script, host, now):
             yield name, {**own, **labels}, value
-
-
-def _container(place: Mapping[str, str], view: ContainerView) -> Iterator[MetricSample]:
-    own = {**place, "container": view.name}
-    yield "kube_pod_container_status_restarts_total", own, float(view.restarts)
-    yield "kube_pod_container_status_ready", own, float(view.ready)
-    for reason in _REASONS:
-        yield "kube_pod_container_status_last_terminated_reason", own | {"reason": reason}, float(_last(view) == reason)
-
-
-def _last(view: ContainerView) -> str:
-    return view.last.reason if isinstance(view.last, ContainerTerminated) else ""
+    for host, node in idle.items():
+        unused = device_labels(node, host, host)
+        yield "DCGM_FI_DEV_FB_USED", unused, 0.0
+        yield "DCGM_FI_DEV_FB_FREE", unused, float((node["metadata"].get("labels") or {}).get("nvidia.com/gpu.memory", 0))
+        for name, labels, value in played(script, host, now):
+            yield name, {**unused, **labels}, value
 
 
 def _memory(item: Mapping[str, Any], own: Mapping[str, str], pod: ServedPod) -> Iterator[MetricSample]:
@@ -127,16 +87,22 @@ def exposition(samples: Iterable[MetricSample]) -> str:
     return generate_latest(_Families(samples)).decode()
 
 
+def _used(agent: "NodeAgent") -> Iterator[tuple[str, ContainerUsage]]:
+    """Of each pod that runs, with its node."""
+    for item, pod in agent.pods:
+        if use := pod.usage:
+            yield str(item["spec"]["nodeName"]), use
+
+
 @contextmanager
 def serve(agent: "NodeAgent", port: int) -> Generator[None]:
-    """Serve `/metrics`, `/metrics/cadvisor`, `/gpu-metrics` and `/ready` on 127.0.0.1 while the agent runs."""
+    """Serve `/metrics/cadvisor`, `/gpu-metrics` and `/ready` on 127.0.0.1 while the agent runs."""
 
     found = pages(
         {
             "/ready": lambda: (503, missing) if (missing := agent.ready) else (200, "ok"),
             "/gpu-metrics": lambda: (200, exposition(device_samples(agent.pods, agent.nodes, script_of(agent.state), time.time()))),
-            "/metrics": lambda: (200, exposition(state_samples(agent))),
-            "/metrics/cadvisor": lambda: (200, exposition(usage_samples(use for _, pod in agent.pods if (use := pod.usage)))),
+            "/metrics/cadvisor": lambda: (200, exposition(usage_samples(_used(agent)))),
         }
     )
     with listening("127.0.0.1", port, found, consequence="The node runs no pod.", remedy="End what listens there."):

@@ -118,7 +118,6 @@ class ServedPod:
             memory_bytes=self.memory_bytes,
             cpu_seconds=self.cpu_seconds,
             former_cpu_seconds=self.former_cpu_seconds,
-            memory_limit_bytes=self.spec.server.memory_bytes,
         )
 
     # -- its life

@@ -291,7 +291,9 @@ def test_up_with_monitoring_and_autoscaling_runs_processes_instead_of_charts(wat
         "keda-adapter",
         "keda-operator",
         "keda-webhooks",
+        "kube-state-metrics",
         "monitoring-follower",
+        "node-exporter",
         "prometheus",
     ]
     assert all(re.search(rf"\b{name} runs on 127\.0\.0\.1:\d+, pid {pid}\b", output) for name, pid in living.items()), output

@@ -15,17 +15,17 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from components.addons import prometheus
+from headway.diagnosis.measures import MEASURES
 from headway.wire import MODEL, POOL, RELEASE, TENANT, WORKLOAD_CLASS
 from sandbox.cluster.toolchain import ensure_toolchain
+from sandbox.monitoring import exporters
 from sandbox.progress import Silent
-from sandbox.traffic.node.cluster_metrics import deployment_samples, node_samples, phase_samples, unschedulable_samples
-from sandbox.traffic.node.metrics import namespace_samples
 from tests.cluster.components.observability import generated_series
 from tests.cluster.components.observability.collecting import free_ports
 from tests.cluster.conftest import ControlPlane, eventually
 
 VALUES = prometheus.values(days=15, storage_bytes=100 * 2**30)["kube-state-metrics"]
-OPTIONS = (f"--resources={','.join(VALUES['collectors'])}", f"--metric-labels-allowlist={','.join(VALUES['metricLabelsAllowlist'])}")
+OPTIONS = exporters.options(VALUES)
 IDENTITIES = {"namespace", "pod", "node", "deployment", "horizontalpodautoscaler", "resourcequota", "container", "uid"}
 """Labels that say which object; their values differ from test to test."""
 Sample = tuple[str, dict[str, str], float]
@@ -158,17 +158,10 @@ def test_a_series_that_rules_are_tested_with_is_the_exporters(samples: list[Samp
         )
 
 
-def test_the_stand_in_of_the_sandbox_says_of_each_object_what_the_exporter_says(control_plane: ControlPlane, samples: list[Sample]) -> None:
-    namespaces = {each["metadata"]["name"]: each["metadata"].get("labels", {}) for each in control_plane.list("Namespace")}
-    said = [
-        *node_samples(control_plane.list("Node")),
-        *deployment_samples(control_plane.list("Deployment", api_version="apps/v1")),
-        *phase_samples(control_plane.list("Pod")),
-        *unschedulable_samples(control_plane.list("Pod")),
-        *namespace_samples(namespaces),
-    ]
-    real = [(name, {key: value for key, value in labels.items() if value}, number) for name, labels, number in samples]
-    assert [each for each in said if (each[0], {key: value for key, value in each[1].items() if value}, each[2]) not in real] == []
+def test_what_a_diagnosis_asks_of_objects_is_the_exporters(samples: list[Sample]) -> None:
+    asked = {found for each in MEASURES.values() for found in re.findall(r"kube_[a-z_]+", each.query)}
+    given = {name for name, _, _ in samples}
+    assert sorted(asked - given) == []
 
 
 def test_no_secret_becomes_a_series(samples: list[Sample]) -> None:

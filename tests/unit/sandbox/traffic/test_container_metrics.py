@@ -14,19 +14,18 @@ SERVER = ContainerUsage(
     memory_bytes=300,
     cpu_seconds=1.5,
     former_cpu_seconds=0.0,
-    memory_limit_bytes=2000,
 )
 
 
 def test_a_dashboards_sum_of_a_pods_containers_is_the_pods_memory() -> None:
-    found = [each for each in usage_samples([SERVER]) if each[0] == "container_memory_working_set_bytes"]
+    found = [each for each in usage_samples([("n", SERVER)]) if each[0] == "container_memory_working_set_bytes"]
     assert [(labels["pod"], value) for _, labels, value in found if labels["container"]] == [("classifier-r1-a", 300.0)]
     assert [(labels["id"], value) for _, labels, value in found if not labels["container"]] == [("/kubepods/podu", 300.0)]
 
 
 def test_a_restart_begins_a_container_anew_and_goes_on_for_its_pod() -> None:
     again = replace(SERVER, restarts=1, cpu_seconds=0.1, former_cpu_seconds=1.5)
-    told = [each for each in usage_samples([SERVER, again]) if each[0] == "container_cpu_usage_seconds_total"]
+    told = [each for each in usage_samples([("n", SERVER), ("n", again)]) if each[0] == "container_cpu_usage_seconds_total"]
     assert [(labels["id"], value) for _, labels, value in told] == [
         ("/kubepods/podu/server-0", 1.5),
         ("/kubepods/podu", 1.5),

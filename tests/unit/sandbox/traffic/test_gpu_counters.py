@@ -12,6 +12,7 @@ from headway.diagnosis.measure import Sight
 from headway.diagnosis.measures import MEASURES
 from headway.problem import UserError
 from sandbox.traffic.node.gpu_counters import COUNTERS, SCRIPT, XIDS_COUNTED, checked, device_labels, played, script_of
+from sandbox.traffic.node.metrics import device_samples
 
 NODE = {"metadata": {"labels": {"nvidia.com/gpu.product": "NVIDIA-L4"}}}
 
@@ -78,3 +79,11 @@ def test_a_script_is_read_anew_and_what_is_no_json_is_refused(tmp_path: Path) ->
     (tmp_path / SCRIPT).write_text("{")
     with pytest.raises(UserError, match="no JSON"):
         script_of(tmp_path)
+
+
+def test_a_node_with_gpus_and_no_pod_tells_of_one_that_is_idle() -> None:
+    labels = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.memory": "23034"}
+    nodes = [{"metadata": {"name": "l4-0", "labels": labels}}, {"metadata": {"name": "system-0", "labels": {}}}]
+    found = {name: (where["Hostname"], value) for name, where, value in device_samples((), nodes, {}, 0.0)}
+    assert (found["DCGM_FI_DEV_FB_USED"], found["DCGM_FI_DEV_FB_FREE"]) == (("l4-0", 0.0), ("l4-0", 23034.0))
+    assert {host for host, _ in found.values()} == {"l4-0"}

@@ -10,13 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.wire import TENANT
 from sandbox.cluster.nodes import RUN_BY_AGENT, STATUS_BY_OTHERS
 from sandbox.traffic import admission, pod_addresses
 from sandbox.traffic.node import cpu, images, spec
 from sandbox.traffic.node.backoff import BackOff, ProbeSpec, Streak
 from sandbox.traffic.node.cpu import NotServedError
-from sandbox.traffic.node.metrics import exposition, namespace_samples
 from sandbox.traffic.node.mounts import Mounts
 from sandbox.traffic.node.pod import NodeSettings, ServedPod
 from sandbox.traffic.node.status import ContainerRunning, ContainerTerminated, ContainerView, ContainerWaiting, pod_status
@@ -218,14 +216,6 @@ def test_pods_of_served_services_are_marked_for_the_agent_and_against_kwok() -> 
         assert f'escapeKey("{key}"), value: "{value}"' in mutation["jsonPatch"]["expression"]
     assert "['quality/classifier', 'search/encoder']" in policy["spec"]["matchConditions"][0]["expression"]
     assert binding["spec"]["policyName"] == policy["metadata"]["name"]
-
-
-def test_a_tenants_namespace_is_told_with_the_label_that_alerts_ask_for() -> None:
-    told = exposition(namespace_samples({"default": {}, "quality": {TENANT: "quality", "other": "x"}}))
-    assert [line for line in told.splitlines() if not line.startswith("#")] == [
-        'kube_namespace_labels{label_platform_io_tenant="quality",namespace="quality"} 1.0',
-        'kube_namespace_labels{namespace="default"} 1.0',
-    ]
 
 
 def test_an_image_that_nobody_has_pushed_is_waited_for_as_a_kubelet_does(tmp_path: Path) -> None:
