@@ -6,6 +6,8 @@ turns them off (prometheus/node_exporter, `collector/*_linux.go`); the platform'
 Stall Information metrics"), and EKS's images have it on (awslabs/amazon-eks-ami#1161). The label `node` of cAdvisor's series comes from the
 operator (prometheus-operator, `pkg/prometheus/promcfg.go`, targets of kind Node). Groups of nodes: kubernetes/autoscaler,
 `cluster-autoscaler/metrics/metrics.go`, with `--emit-per-nodegroup-metrics`.
+
+The sandbox answers neither pressure, for its processes have no control group of their own, nor groups of nodes, for its autoscaler is a model.
 """
 
 from headway.diagnosis.measure import FigureUnit, Measure, Sight, measure

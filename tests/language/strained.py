@@ -27,7 +27,7 @@ from headway.contract.model import Model
 from sandbox.autoscaling import servers as autoscaling
 from sandbox.cloud import objectstore
 from sandbox.cluster.control_plane import SandboxCluster
-from sandbox.monitoring import follower
+from sandbox.monitoring import exporters, follower
 from sandbox.monitoring import servers as monitoring
 from sandbox.monitoring.servers import Monitoring
 from sandbox.progress import Silent
@@ -122,7 +122,9 @@ class Strained:
         store = objectstore.client("s3", "us-east-1", objectstore.endpoint(bed.layout, bed.supervisor))
         profile.upload(slowed, store)
         mine.deploy(plan)
-        found = cls(Sorter(mine, addresses), model, monitoring.start(bed.layout, Silent()))
+        exporters.start(bed.layout, Silent())
+        watching = monitoring.start(bed.layout, Silent(), exporters.settings(bed.layout, bed.supervisor))
+        found = cls(Sorter(mine, addresses), model, watching)
         found._watch(plan)
         found.sorter.await_ready(STARTING_SECONDS)
         found.nodes_take_more(False)

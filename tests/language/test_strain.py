@@ -20,8 +20,8 @@ from tests.traffic.rate_limiter import WINDOW, awaiting_a_minute_with
 from tests.traffic.serving import container
 
 WHO = f'tenant="{LANGUAGE.tenant}",model="{LANGUAGE.model}"'
-UNSEEN = {"SM activity", "Highest GPU memory in use", "Xid events", "Desired replicas as a share of the maximum"}
-"""Of a GPU, which is not here, and of autoscalers, which the bed's stand-in for kube-state-metrics does not show."""
+UNSEEN = {"SM activity", "Highest GPU memory in use", "Xid events"}
+"""Of a GPU, which is not here."""
 
 
 pytestmark = pytest.mark.needs("ratelimit")
