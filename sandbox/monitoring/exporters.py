@@ -14,6 +14,7 @@ from sandbox.cluster.processes import Process, Supervisor
 from sandbox.cluster.toolchain import Toolchain, ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.monitoring.configuration import MonitoringSettings, ScrapeJob
+from sandbox.monitoring.servers import PROMETHEUS
 from sandbox.progress import Progress
 
 TOOL_SETS = ("kube-state-metrics", "node-exporter")
@@ -25,9 +26,14 @@ NODE_SECONDS = 2
 
 
 def settings(layout: Layout, supervisor: Supervisor) -> MonitoringSettings:
-    """Of a Prometheus that reads both."""
+    """Of a Prometheus that reads both, and itself of what rules and scrapes come to."""
     states = ScrapeJob(name=STATES, targets=(f"127.0.0.1:{supervisor.port(STATES)}",))
-    return MonitoringSettings(jobs=(states,), scrape_configs=(_of_nodes(layout, supervisor.port(NODES)),))
+    itself = {
+        "job_name": PROMETHEUS,
+        "static_configs": [{"targets": [f"127.0.0.1:{supervisor.port(PROMETHEUS)}"]}],
+        "metric_relabel_configs": [{"source_labels": ["__name__"], "regex": "prometheus_(rule|target)_.*", "action": "keep"}],
+    }
+    return MonitoringSettings(jobs=(states,), scrape_configs=(_of_nodes(layout, supervisor.port(NODES)), itself))
 
 
 def start(layout: Layout, progress: Progress, *, supervisor: Supervisor | None = None) -> None:

@@ -119,6 +119,14 @@ class RehearsalBed:
         except Gone:
             return
 
+    def taint(self, node: str, key: str, *, wanted: bool) -> None:
+        path = f"/api/v1/nodes/{node}"
+        try:
+            kept = [each for each in self.kube.get(path)["spec"].get("taints") or [] if each["key"] != key]
+            self.kube.merge(path, {"spec": {"taints": [*kept, *([{"key": key, "effect": "NoSchedule"}] if wanted else [])]}})
+        except Gone:
+            return
+
     def condition(self, node: str, body: Mapping[str, Any]) -> None:
         """Write one condition of the node, as its monitoring agent does."""
         path = f"/api/v1/nodes/{node}"

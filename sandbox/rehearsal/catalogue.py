@@ -70,6 +70,15 @@ FAULTS = {
             cause="cordoned-by-hand",
         ),
         Fault(
+            name="taint",
+            breaks="a taint keeps the replica that is wanted off every node",
+            alert="PodsUnschedulable",
+            truth="Somebody had tainted every node of the pool for maintenance, and a second replica that was asked for, which does not"
+            " tolerate that, found none.",
+            shown_by=(_STATUS, "headway nodes"),
+            cause="tainted-by-hand",
+        ),
+        Fault(
             name="gpus",
             breaks="every GPU of the pool is taken while a replica is wanted",
             alert="PodsUnschedulable",

@@ -23,6 +23,7 @@ from sandbox.traffic.node.status import timestamp
 
 ABSENT = f"sha256:{'0' * 64}"
 """A digest that no registry has (`sandbox/traffic/node/images.py`)."""
+TAINT = "maintenance.example.com/reserved"
 _DEATHS = 3
 _DEATH_SECONDS = 12.0
 """Until a server that was killed runs again and can be killed anew."""
@@ -102,6 +103,18 @@ def _unschedulable() -> FaultActs:
             bed.cordon(node, wanted=False)
 
     return _one_more(cordon, uncordon, lambda bed: {"nodes": bed.nodes()})
+
+
+def _taint() -> FaultActs:
+    def taint(bed: RehearsalBed, kept: Json) -> None:
+        for node in kept["nodes"]:
+            bed.taint(node, TAINT, wanted=True)
+
+    def untaint(bed: RehearsalBed, kept: Json) -> None:
+        for node in kept["nodes"]:
+            bed.taint(node, TAINT, wanted=False)
+
+    return _one_more(taint, untaint, lambda bed: {"nodes": bed.nodes()})
 
 
 def _store() -> FaultActs:
@@ -245,6 +258,7 @@ ACTS: Mapping[str, FaultActs] = {
     "store": _store(),
     "quota": _quota(),
     "unschedulable": _unschedulable(),
+    "taint": _taint(),
     "gpus": _gpus(),
     "image": _image(),
     "stuck": _stuck(),

@@ -121,7 +121,7 @@ def test_a_busy_node_is_no_cause_where_the_server_hardly_waits_for_it() -> None:
     assert "at most 6" in doubts["node-busy"]
 
 
-def test_a_replica_with_few_requests_is_idle_for_most_of_the_time_that_it_does_not_wait() -> None:
+def test_waiting_counts_of_the_time_in_which_a_replica_works_however_idle_it_is() -> None:
     few: Levels = {"answered_by_pod": {"c": (2.0, 2.0)}, "cpu_stall_by_pod": {"c": (0.0, 0.1)}}
     (found,) = diagnoses(one_slow(few, {**BUSY, **few}))
     assert found.cause == "node-busy"

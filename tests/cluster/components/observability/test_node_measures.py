@@ -108,7 +108,7 @@ def test_a_measure_tells_of_the_node_under_the_replica_and_of_no_other(toolchain
     assert judge(toolchain, tmp_path, [{"interval": "15s", "input_series": GIVEN, "promql_expr_test": [asked]}]) == ""
 
 
-def test_a_replica_that_came_to_its_node_lately_is_asked_of_the_nodes_time_before(toolchain: Toolchain, tmp_path: Path) -> None:
+def test_a_replica_that_came_lately_is_asked_of_its_nodes_time_before(toolchain: Toolchain, tmp_path: Path) -> None:
     came = [each for each in GIVEN if not (each["series"].startswith("kube_pod_info") and "vision" in each["series"])]
     came.append(series("kube_pod_info", {**POD, "node": "n2", "host_ip": "10.0.0.2"}, "_x38 1x20"))
     text = f"count_over_time(({query(MEASURES['node_busy'], 'vision', 'defects', '1m')})[8m:1m])"

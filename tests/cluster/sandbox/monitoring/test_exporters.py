@@ -60,7 +60,7 @@ def test_a_processor_tells_the_modes_that_a_diagnosis_counts(page: dict[str, lis
 
 
 def test_each_node_with_a_process_is_read_under_its_own_name(layout: Layout) -> None:
-    (job,) = exporters.settings(layout, Supervisor(layout)).scrape_configs
+    job, _ = exporters.settings(layout, Supervisor(layout)).scrape_configs
     marked = job["relabel_configs"][0]
     assert marked["source_labels"] == ["__meta_kubernetes_pod_annotation_sandbox_platform_io_run_by"]
     assert {each.get("target_label") for each in job["relabel_configs"]} >= {"node", "instance", "__address__"}
