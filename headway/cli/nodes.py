@@ -4,7 +4,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -57,8 +57,8 @@ def _cluster(kubeconfig: str | None, environment: str | None = None, *, replaces
 def nodes(
     context: typer.Context, kubeconfig: KubeconfigOption = None, environment: ClusterOption = None, output: OutputOption = Output.TEXT
 ) -> None:
-    """List GPU nodes by pool: health, driver, quarantine with its reason, and what runs there. Read from the live
-    cluster."""
+    """List GPU nodes by pool: health, driver, quarantine with its reason or what node health watches, and what runs there.
+    Read from the live cluster."""
     if context.invoked_subcommand is not None:
         if kubeconfig or environment:
             raise UserError(
@@ -68,11 +68,22 @@ def nodes(
                 Exit.USAGE,
             )
     else:
-        gpu_nodes = _cluster(kubeconfig, environment).nodes()
+        cluster = _cluster(kubeconfig, environment)
+        gpu_nodes, said = cluster.nodes(), _notices(cluster)
         if output is Output.JSON:
-            typer.echo(json.dumps([_record(node) for node in gpu_nodes], indent=2))
+            typer.echo(json.dumps([{**_record(node), "notice": said.get(node.name)} for node in gpu_nodes], indent=2))
         else:
-            _table(gpu_nodes)
+            _table(gpu_nodes, said)
+
+
+def _notices(cluster: "NodeCluster") -> "Mapping[str, str]":
+    """Nothing, and a word on standard error, for who may not list events."""
+    try:
+        return cluster.notices(datetime.now(UTC))
+    except (UserError, LookupError, TypeError, ValueError) as failure:
+        fact = failure.fact if isinstance(failure, UserError) else f"{type(failure).__name__}: {failure}"
+        typer.echo(printable(f"what node health says of nodes cannot be read: {fact}"), err=True)
+        return {}
 
 
 @app.command()
@@ -297,7 +308,7 @@ def _health(node: "GpuNode") -> str:
     return "cordoned" if node.cordoned else "sound"
 
 
-def _table(gpu_nodes: "Sequence[GpuNode]") -> None:
+def _table(gpu_nodes: "Sequence[GpuNode]", said: "Mapping[str, str]") -> None:
     from rich.console import Console
     from rich.markup import escape
 
@@ -308,15 +319,15 @@ def _table(gpu_nodes: "Sequence[GpuNode]") -> None:
     for node in gpu_nodes:
         health = on_one_line(_health(node))
         runs = ", ".join(sorted({f"{p.tenant}/{p.model}" for p in node.pods if p.model}))
-        why = ""
+        why = said.get(node.name, "")
         if node.quarantine:
             since = datetime.fromtimestamp(node.quarantine.since, UTC)
             why = f"{node.quarantine.reason} (by {node.quarantine.by}, since {since:%Y-%m-%d %H:%M}Z)"
         gpus = ", ".join(f"{node.offered.get(name, 0)}/{count} {name}" for name, count in sorted(node.installed.items()))
         shown = f"[green]{health}[/green]" if health == "sound" else f"[red]{escape(health)}[/red]"
         rows.append((node.name, node.pool, shown, node.driver or "-", gpus, runs or "-", escape(on_one_line(why)) or "-"))
-    columns = ("node", "pool", "health", "driver", "offered", "runs", "quarantine")
-    print_listing(console, columns, rows, sentences=("health", "offered", "runs", "quarantine"))
+    columns = ("node", "pool", "health", "driver", "offered", "runs", "quarantine or notice")
+    print_listing(console, columns, rows, sentences=("health", "offered", "runs", "quarantine or notice"))
 
 
 def _say(event: "Done | UserError") -> None:

@@ -33,6 +33,8 @@ HISTORY_WINDOWS = 120
 """That a loop which begins goes through: half an hour."""
 _AT_ONCE_WINDOWS = 8
 """That one answer has: of more, all containers of a cluster would not fit in the loop's memory."""
+WATCHED = 1.0
+"""Evidence from which on people are shown a node that is not proven slow yet: by chance at most about once a node and year (`slow_sibling`)."""
 LEAST_ANSWERS = 10.0
 _LATE_SECONDS = 20.0
 """After a window's end, until each target has been read once more and its samples are there."""
@@ -157,8 +159,8 @@ class SiblingWatch:
     _recent: dict[str, deque[float]] = field(default_factory=dict[str, "deque[float]"], init=False)
 
     def __call__(self, nodes: Sequence[GpuNode], now: float) -> Mapping[str, SlowReplica]:
-        """Nodes with a replica that is proven slower, at `now` in Unix seconds; the slowest of each. Nothing new where Prometheus does not
-        answer."""
+        """Nodes with a replica that is proven slower, or is watched for it, at `now` in Unix seconds; the slowest of each. Nothing new where
+        Prometheus does not answer."""
         newest = math.floor((now - _LATE_SECONDS) / WINDOW_SECONDS) - 1
         here = groups(nodes)
         self._done = max(self._done, newest - HISTORY_WINDOWS)
@@ -207,11 +209,12 @@ class SiblingWatch:
             warm = int((evidence.seen >= WARM_UP_WINDOWS).sum())
             for pod, node, value in zip(group.pods, group.nodes, evidence.value.tolist(), strict=True):
                 needed = LEAST_PROOF * replicas.get(node, 1)
-                if value < needed:
+                if value < WATCHED:
                     continue
                 slower = math.exp(float(np.mean(self._recent[pod])))
-                if node not in found or found[node].slower < slower:
-                    found[node] = SlowReplica(pod=pod, slower=slower, siblings=warm - 1, evidence=value, needed=needed)
+                this = SlowReplica(pod=pod, slower=slower, siblings=warm - 1, evidence=value, needed=needed)
+                if node not in found or (found[node].proven, found[node].slower) < (this.proven, slower):
+                    found[node] = this
         return found
 
 

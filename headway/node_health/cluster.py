@@ -8,7 +8,7 @@ and not a fault.
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol
 
 from headway.bounded_json import bounded_json
@@ -27,7 +27,7 @@ from headway.environment.kubernetes import (
 )
 from headway.environment.port import OutOfReachError
 from headway.node_health import facts
-from headway.node_health.decision import Action, Admit, Clear, Diagnose, Evict, Isolate, Readmit, Replace, Tell, taints_after
+from headway.node_health.decision import Action, Admit, Clear, Diagnose, Evict, Isolate, Notice, Readmit, Replace, Tell, taints_after
 from headway.node_health.diagnostic import pod
 from headway.node_health.facts import DIAGNOSTIC_LABEL, GpuNode
 from headway.node_health.leader_election import LeaderRecord, LeaseStore
@@ -50,6 +50,10 @@ LARGEST_PAGE = 6 << 20
 """Bytes of a list in memory at once, where they take seven times as many. An object of a tenant has up to 1.5 MiB: where a page
 would have more, the next have fewer objects.
 """
+_NOTICE_LASTS = timedelta(minutes=11)
+"""It is said again every ten minutes for as long as it is so."""
+_DONE = ("Quarantine", "Admitted", "Readmitted", "Replacing")
+"""Reasons of events that tell of what was done."""
 CLIENT = ApiClient(
     name=NODE_HEALTH_FIELD_MANAGER,
     if_refused="The request was not carried out.",
@@ -104,6 +108,19 @@ class NodeCluster:
     def nodes(self) -> tuple[GpuNode, ...]:
         """Every GPU node with the pods on it."""
         return facts.nodes(self._list("/api/v1/nodes"), self._list("/api/v1/pods", {"fieldSelector": "spec.nodeName!="}, facts.in_short))
+
+    def notices(self, now: datetime) -> Mapping[str, str]:
+        """What the loop has said of nodes in the last minutes and waits to see, or a person to decide, by node; the newest of each. Raises
+        UserError."""
+        # `source` selects by component (Kubernetes, pkg/registry/core/event/strategy.go, ToSelectableFields).
+        said = self._list("/api/v1/namespaces/default/events", {"fieldSelector": f"source={NODE_HEALTH_FIELD_MANAGER}"})
+        found: dict[str, tuple[str, str]] = {}
+        for each in said:
+            node, told = each["involvedObject"]["name"], (str(each["lastTimestamp"]), str(each["message"]))
+            fresh = now - datetime.fromisoformat(told[0]) < _NOTICE_LASTS
+            if fresh and each["reason"] not in _DONE and told > found.get(node, ("", "")):
+                found[node] = told
+        return {node: text for node, (_, text) in found.items()}
 
     def settings(self) -> NodeHealthSettings:
         """Raises UserError where the platform layer has not been deployed."""
@@ -199,6 +216,8 @@ class NodeCluster:
                 self._replace(node)
             case Tell(node=node, topic=topic, text=text):
                 self._event(node, _reason(topic), text, "Warning")
+            case Notice(node=node, text=text):
+                self._event(node, "Watched", text, "Normal")
 
     def _patch(self, action: Isolate | Admit | Readmit, annotations: Mapping[str, str | None] | None = None) -> None:
         # A node's taints are one list, replaced as a whole; the version keeps whatever someone else wrote to it meanwhile.

@@ -116,7 +116,15 @@ class Tell:
     text: str
 
 
-Action = Isolate | Evict | Diagnose | Clear | Admit | Readmit | Replace | Tell
+@dataclass(frozen=True, kw_only=True)
+class Notice:
+    """Something that nobody need do anything about yet."""
+
+    node: GpuNode
+    text: str
+
+
+Action = Isolate | Evict | Diagnose | Clear | Admit | Readmit | Replace | Tell | Notice
 
 
 def taints_after(action: Isolate | Admit | Readmit) -> list[Mapping[str, Any]]:
@@ -153,8 +161,8 @@ def decide(
     promises: Sequence[PoolPromise] = (),
     slow: Mapping[str, SlowReplica] | None = None,
 ) -> tuple[Action, ...]:
-    """What to do now, in the order in which to do it. `now` in Unix seconds; `promises` are the pools'; `slow` proposes nodes for quarantine,
-    by name, once a pool's faults have had their room."""
+    """What to do now, in the order in which to do it. `now` in Unix seconds; `promises` are the pools'; `slow` proposes nodes for quarantine
+    that are proven slow, by name, once a pool's faults have had their room."""
     promised, proposed = {promise.pool: promise for promise in promises}, slow or {}
     actions: list[Action] = []
     for name, members in groupby(sorted(nodes, key=lambda n: (n.pool, n.name)), key=lambda n: n.pool):
@@ -183,7 +191,7 @@ def decide(
                 actions += _admit(node, promised.get(name))
             elif node.name in proposed:
                 slower.append(node)
-        for node in sorted(slower, key=lambda each: (-proposed[each.name].slower, each.name)):
+        for node in sorted(slower, key=lambda each: (not proposed[each.name].proven, -proposed[each.name].slower, each.name)):
             action = _slower(node, proposed[node.name], now, policy, room)
             room -= isinstance(action, Isolate)
             actions.append(action)
@@ -207,6 +215,9 @@ def _isolate(node: GpuNode, reason: str, now: float) -> Isolate:
 
 
 def _slower(node: GpuNode, found: SlowReplica, now: float, policy: NodeHealthPolicy, room: int) -> Action:
+    if not found.proven:
+        # Without figures, which change at each look: an event with the same words is the same event.
+        return Notice(node=node, text=f"{found.pod} takes longer than its {found.siblings} siblings, which may be chance: it is watched")
     if found.siblings < _OTHERS_AT_LEAST:
         text = f"{found.words}; of two nobody knows which one is odd, so the node stays as it is"
         return Tell(node=node, topic="slower-of-two", text=text)

@@ -133,6 +133,10 @@ class SlowReplica:
     needed: float
 
     @property
+    def proven(self) -> bool:
+        return self.evidence >= self.needed
+
+    @property
     def words(self) -> str:
         return (
             f"{self.pod} takes {self.slower:.2f} times as long as its {self.siblings} siblings "

@@ -71,7 +71,8 @@ class Pulse:
             labels=("node", "replica"),
         )
         for node, found in sorted(self.slow.items()):
-            slow.add_metric((node, found.pod), found.slower)
+            if found.proven:
+                slow.add_metric((node, found.pod), found.slower)
         yield slow
 
     def text(self) -> str:

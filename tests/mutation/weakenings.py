@@ -492,6 +492,25 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             file="headway/service_status/replicas.py",
         ),
     ),
+    "Have causes told to somebody else": (
+        opened(
+            "a service that no contract names is asked", '{f"{each.tenant}/{each.model}"} & set(known)', '{f"{each.tenant}/{each.model}"}'
+        ),
+        opened(
+            "a tenant's alert of no model asks about all",
+            'if each.tenant not in tenants or chain.startswith(f"{each.tenant}/")',
+            "if each.tenant not in tenants or chain",
+        ),
+    ),
+    "More than lists by the diagnosis loop's identity": (
+        opened("what is listed is read one by one too", '"resourcequotas"), ("list",))', '"resourcequotas"), ("get", "list"))'),
+    ),
+    "Secrets in what is kept of an incident or a rollback": (
+        opened(
+            "a name alone says no secret", '"****" if isinstance(each, str) and names_a_secret(key) else redacted(each)', "redacted(each)"
+        ),
+        opened("texts are kept as they are", "return masked(value)", "return value"),
+    ),
     "Have an alert run one's words": (opened("the owner's words are a template", "{_literal(model.owner)}", "{model.owner}"),),
     "Open ports, floating images, rights for all": (
         opened(

@@ -378,3 +378,7 @@ def test_a_taint_that_nothing_explains_is_told(fleet: ControlPlane) -> None:
     nodes.patch_node("gpu-b", {"spec": {"taints": kept}})
     a_round(fleet)
     assert "UnexplainedTaint" in events(fleet, "gpu-b")
+    code, listed = command(fleet, "--output", "json")
+    assert code == 0
+    notices = {each["node"]: each["notice"] for each in json.loads(listed)}
+    assert notices["gpu-b"] is not None and "someone put it there by hand" in notices["gpu-b"]

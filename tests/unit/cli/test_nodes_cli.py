@@ -2,8 +2,9 @@
 
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qs
 
 import pytest
@@ -32,6 +33,9 @@ def node(name: str, *taints: str, **quarantine: Any) -> dict[str, Any]:
 
 
 class Api(Handler):
+    events: ClassVar[list[dict[str, Any]]] = []
+    forbidden: ClassVar[bool] = False
+
     def do_GET(self) -> None:
         nodes = [
             node("l4-0"),
@@ -40,7 +44,16 @@ class Api(Handler):
             node("l4-3", QUARANTINE, reason="NvidiaXID79Error"),
             node("l4-4", QUARANTINE, reason="slow", held=True, by="person:me"),
         ]
-        self.reply(200, {"items": nodes if "/nodes" in self.path else [], "metadata": {}})
+        if "/events" in self.path and self.forbidden:
+            self.reply(403, {"message": "events is forbidden"})
+            return
+        kinds = {"/nodes": nodes, "/events": self.events}
+        self.reply(200, {"items": next((found for kind, found in kinds.items() if kind in self.path), []), "metadata": {}})
+
+
+def event(name: str, message: str, minutes: float = 1.0, reason: str = "Watched") -> dict[str, Any]:
+    when = (datetime.now(UTC) - timedelta(minutes=minutes)).isoformat().replace("+00:00", "Z")
+    return {"involvedObject": {"kind": "Node", "name": name}, "reason": reason, "message": message, "lastTimestamp": when}
 
 
 @pytest.fixture
@@ -69,6 +82,27 @@ def test_a_node_that_takes_no_new_pods_is_not_called_sound(kubeconfig: Path) -> 
 def test_a_node_in_quarantine_says_what_it_waits_for(kubeconfig: Path) -> None:
     found = health("--kubeconfig", str(kubeconfig))
     assert [found[f"l4-{n}"] for n in (2, 3, 4)] == ["waiting for repair", "waiting for replacement", "waiting for a person"]
+
+
+def test_what_node_health_watches_is_shown_before_any_quarantine(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [
+        event("l4-0", "it is watched", minutes=2),
+        event("l4-0", "older", minutes=9),
+        event("l4-1", "it was", minutes=30),
+        event("l4-2", "draining: slow", reason="Quarantine"),
+    ]
+    monkeypatch.setattr(Api, "events", said)
+    answer = CliRunner().invoke(app, ["nodes", "--kubeconfig", str(kubeconfig), "--output", "json"])
+    assert {each["node"]: each["notice"] for each in json.loads(answer.stdout) if each["notice"]} == {"l4-0": "it is watched"}
+    (line,) = [each for each in CliRunner().invoke(app, ["nodes", "--kubeconfig", str(kubeconfig)]).output.splitlines() if "l4-0" in each]
+    assert "sound" in line and "it is watched" in line
+
+
+def test_who_may_not_list_events_still_sees_the_nodes(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Api, "forbidden", True)
+    answer = CliRunner().invoke(app, ["nodes", "--kubeconfig", str(kubeconfig), "--output", "json"])
+    assert answer.exit_code == Exit.OK and len(json.loads(answer.stdout)) == 5
+    assert "what node health says of nodes cannot be read: " in answer.stderr
 
 
 def test_nodes_are_those_of_the_environment_that_is_named(kubeconfig: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -154,6 +154,14 @@ def test_a_loop_that_begins_again_finds_what_the_one_before_found() -> None:
     assert list(said) == list(SiblingWatch(ask=ask)(NODES, NOW)) == ["n0"]
 
 
+def test_a_slow_node_is_watched_for_a_while_before_it_is_proven_slow() -> None:
+    watch = SiblingWatch(ask=played(1.3, since=NOW - 1000))
+    looks = [watch(NODES, float(moment)) for moment in np.arange(NOW - 1500, NOW + 1, 15.0)]
+    stages = [look["n0"].proven if look else None for look in looks]
+    assert list(dict.fromkeys(stages)) == [None, False, True]
+    assert stages.count(False) >= 4, "a minute before it is set apart"
+
+
 def test_a_replica_whose_cpu_quota_is_used_up_is_not_judged() -> None:
     assert SiblingWatch(ask=played(1.3, throttled=True))(NODES, NOW) == {}
 

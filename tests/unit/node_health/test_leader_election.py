@@ -2,7 +2,7 @@
 
 import urllib.error
 import urllib.request
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -114,7 +114,8 @@ def test_what_the_loop_did_and_what_was_refused_is_counted() -> None:
     for refused in ("", "", "no"):
         pulse.acted(Done(action=Readmit(node=node), refused=refused))
     pulse.failed()
-    pulse.slow = {"n": SlowReplica(pod="vision/defects-1", slower=1.31, siblings=3, evidence=4e5, needed=100)}
+    slow = SlowReplica(pod="vision/defects-1", slower=1.31, siblings=3, evidence=4e5, needed=100)
+    pulse.slow = {"n": slow, "watched": replace(slow, evidence=3.0)}
     pulse.looked(leads=True)
     now = 17.2504
     assert samples(pulse.text()) == {

@@ -27,6 +27,7 @@ from headway.node_health.decision import (
     Evict,
     Isolate,
     NodeHealthPolicy,
+    Notice,
     Readmit,
     Replace,
     Tell,
@@ -183,6 +184,19 @@ def test_a_node_that_is_slow_and_says_nothing_is_set_apart_with_the_numbers() ->
     assert action.quarantine.reason == said
 
 
+def test_a_node_that_is_not_proven_slow_is_watched_and_left_as_it_is() -> None:
+    watched = replace(SLOWER, evidence=3.0)
+    (action,) = decide([node(pods=(SERVER,))], NOW, POLICY, slow={"n1": watched})
+    assert isinstance(action, Notice) and "it is watched" in action.text
+    (again,) = decide([node(pods=(SERVER,))], NOW, POLICY, slow={"n1": replace(watched, evidence=9.0, slower=1.4)})
+    assert isinstance(again, Notice) and again.text == action.text, "an event with the same words is the same event"
+
+
+def test_a_node_that_is_only_watched_takes_no_room_of_one_that_is_slow() -> None:
+    found = decide([node(name="a"), node(name="c")], NOW, POLICY, slow={"a": replace(SLOWER, evidence=3.0, slower=9.0), "c": SLOWER})
+    assert {each.node.name: type(each) for each in found} == {"a": Notice, "c": Isolate}
+
+
 def test_slow_nodes_take_only_the_room_that_faults_leave() -> None:
     pool = [node(name="a"), node(name="b", conditions=(XID,)), node(name="c")]
     found = decide(pool, NOW, POLICY, slow={"a": SLOWER, "c": SLOWER})
@@ -329,7 +343,7 @@ def _obey(it: GpuNode, action: Action) -> GpuNode:
             return replace(it, diagnostic=Diagnostic.NONE)
         case Readmit():
             return replace(it, taints=(), quarantine=None)
-        case Admit() | Evict() | Replace() | Tell():
+        case Admit() | Evict() | Notice() | Replace() | Tell():
             return it
 
 
