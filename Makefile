@@ -13,7 +13,7 @@ SOURCES := headway components stacks policies sandbox packages benchmarks tests
 # Container images like to forbid compiled files; without them every process here compiles Pulumi's SDKs anew, a third of all CPU.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations demo-llm demo-llm-traffic demo-llm-releases test-llm test-traffic fuzz mutants weaken soak bench bench-diagnose bench-drift bench-release bench-traffic bench-llm-memory lock clean clean-llm
+.PHONY: help up down status reset check check-all lint types typed arrows unit reached test test-engine test-cluster test-serving servers demo demo-traffic demo-down demo-releases demo-faults demo-operations demo-llm demo-llm-traffic demo-llm-releases test-llm test-traffic fuzz mutants weaken soak record-incidents bench bench-diagnose bench-drift bench-release bench-traffic bench-llm-memory lock clean clean-llm
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
@@ -134,6 +134,10 @@ bench-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## me
 
 bench-diagnose: .venv/.ready-dev  ## measure how often a diagnosis names the cause, on services that are played (ASIDE=1: the half that is set aside)
 	@$(BIN)/python -m benchmarks.diagnosis $(if $(ASIDE),--aside)
+	@$(BIN)/python -m benchmarks.diagnosis.recording --read
+
+record-incidents: .venv/.ready-dev  ## put each fault twice into `make demo-traffic`, and keep what a diagnosis would read (hours); goes on where it was interrupted
+	@$(BIN)/python -m benchmarks.diagnosis.recording
 
 bench-drift: .venv/.ready-dev .venv-drift/.ready  ## measure drift of inputs and answers, beside Evidently, NannyML, Alibi Detect and frouros (hours)
 	@$(BIN)/python -m benchmarks.drift
