@@ -5,7 +5,8 @@ less than one that was there all the time. Windows lie on a grid of Unix time, s
 
 A replica's time is its server's: of Triton the mean time of the batch in which a request was computed, of vLLM that between two tokens. What it
 was given to do: requests in a batch, tokens in an engine's step, its use of the KV cache, bytes of a request. A window in which its CPU quota
-was used up, or with fewer than `LEAST_ANSWERS`, is not judged. Names of series are those of `measures`.
+was used up, in which it waited for its node (`node_measures`), or with fewer than `LEAST_ANSWERS`, is not judged. Names of series are those of
+`measures`.
 """
 
 import math
@@ -28,6 +29,7 @@ from headway.diagnosis.slow_sibling import (
 from headway.node_health.facts import GpuNode, SlowReplica
 from headway.release.evidence.prometheus import Prometheus, PrometheusEndpoint, UnansweredError
 from headway.release.evidence.samples import Series
+from headway.wire import SERVER_CONTAINER
 
 HISTORY_WINDOWS = 120
 """That a loop which begins goes through: half an hour."""
@@ -48,6 +50,9 @@ _VLLM = tuple(f"vllm:{name}_{part}" for name in ("inter_token_latency_seconds", 
 _CACHE = "vllm:kv_cache_usage_perc"
 _BYTES = ("istio_request_bytes_sum", "istio_request_bytes_count")
 _QUOTA = ("container_cpu_cfs_throttled_periods_total", "container_cpu_cfs_periods_total")
+_STALLS = tuple(f"container_pressure_{of}_waiting_seconds_total" for of in ("cpu", "memory", "io"))
+_MOST_STALLED = 0.05
+"""Share of the time in which it computes: all that it computes at once waits together."""
 _MEASURES = 3
 
 
@@ -89,6 +94,7 @@ def queries(seconds: float) -> tuple[str, ...]:
         f'{{__name__=~"{own}",platform_io_model!=""}}{span}',
         f'{{__name__=~"{"|".join(_BYTES)}",reporter="destination",mirrored!="true",pod!=""}}{span}',
         f'{{__name__=~"{"|".join(_QUOTA)}",container!=""}}{span}',
+        f'{{__name__=~"{"|".join(_STALLS)}",container="{SERVER_CONTAINER}"}}{span}',
     )
 
 
@@ -115,12 +121,13 @@ def windows(series: Iterable[Series], first: int, last: int) -> Windows:
 
 def _window(of: Callable[[str], float]) -> ReplicaWindow:
     total, answers, batches = (of(name) for name in _TRITON)
-    batch = _ratio(answers, batches)
+    batch, seconds = _ratio(answers, batches), total / 1e6
     if math.isnan(total):
         total, answers = of(_VLLM[0]), of(_VLLM[1])
-        batch = _ratio(of(_VLLM[2]), of(_VLLM[3]))
+        batch, seconds = _ratio(of(_VLLM[2]), of(_VLLM[3])), total
     throttled = _ratio(of(_QUOTA[0]), of(_QUOTA[1])) > _MOST_THROTTLED
-    judged = answers >= LEAST_ANSWERS and not throttled
+    stalled = any(_ratio(of(each) * batch, seconds) > _MOST_STALLED for each in _STALLS)
+    judged = answers >= LEAST_ANSWERS and not throttled and not stalled
     size = (batch, of(_CACHE), _ratio(*map(of, _BYTES)))
     return ReplicaWindow(_ratio(total, answers) if judged else math.nan, size)
 

@@ -118,9 +118,10 @@ NODES = tuple(node(number) for number in range(SIBLINGS))
 
 
 def played(
-    slow: float = 1.0, *, since: float = 0.0, throttled: bool = False, answers: float = 300.0
+    slow: float = 1.0, *, since: float = 0.0, throttled: bool = False, answers: float = 300.0, waits: float = 0.0
 ) -> Callable[[float, float], Iterable[Series]]:
-    """Counters of Triton read every quarter of a minute; the first replica takes `slow` times as long from `since` on."""
+    """Counters of Triton read every quarter of a minute; the first replica takes `slow` times as long from `since` on, and waits
+    for its node for `waits` seconds in each."""
 
     def ask(seconds: float, at: float) -> Iterable[Series]:
         moments = np.arange(math.ceil((at - seconds) / 15) * 15, at, 15.0)
@@ -134,6 +135,7 @@ def played(
                 ("nv_inference_exec_count", count / 4),
                 ("container_cpu_cfs_throttled_periods_total", count * (0.5 if throttled else 0.0)),
                 ("container_cpu_cfs_periods_total", count),
+                ("container_pressure_cpu_waiting_seconds_total", waits * np.arange(1, len(moments) + 1) * (number == 0)),
             ):
                 yield Series({**labels, "__name__": name}, list(zip(moments.tolist(), values.tolist(), strict=True)))
 
@@ -164,6 +166,12 @@ def test_a_slow_node_is_watched_for_a_while_before_it_is_proven_slow() -> None:
 
 def test_a_replica_whose_cpu_quota_is_used_up_is_not_judged() -> None:
     assert SiblingWatch(ask=played(1.3, throttled=True))(NODES, NOW) == {}
+
+
+@pytest.mark.parametrize(("waits", "judged"), [(0.2, []), (0.01, ["n0"])])
+def test_a_replica_that_waits_for_its_node_is_not_judged(waits: float, judged: list[str]) -> None:
+    """It computes for about one second of fifteen, of which it is 30 % too slow."""
+    assert list(SiblingWatch(ask=played(1.3, since=NOW - 1000, waits=waits))(NODES, NOW)) == judged
 
 
 def test_a_replica_with_few_answers_is_not_judged() -> None:
