@@ -2,12 +2,15 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sandbox.cluster import linux
+from headway.diagnosis.facts import ENDS, StateKind
+from headway.diagnosis.states import states
+from sandbox.cluster import linux, whole_file
 from sandbox.progress import Silent
 from sandbox.traffic import profile, servers
 from sandbox.traffic.kube import Object
@@ -63,6 +66,34 @@ def test_a_server_ends_with_its_model_process_and_says_so(serving: Serving) -> N
     ended = container(now)["lastState"]["terminated"]
     assert ended["exitCode"] == 1
     assert f"model process {model}" in ended["message"]
+    assert [kind for kind, _ in said_of(now)] == [StateKind.PROCESS_DIED]
+
+
+def said_of(pod: Object) -> list[tuple[StateKind, str]]:
+    """How its containers have ended, as a diagnosis reads it."""
+    found = states([], [pod], [], [], [], at=time.time())
+    return [(each.kind, each.words) for each in found if each.kind in ENDS]
+
+
+def test_a_server_that_cannot_load_its_model_says_why_to_a_diagnosis(serving: Serving) -> None:
+    pod = only_pod(serving)
+    name, before = pod["metadata"]["name"], container(pod)["restartCount"]
+    (behaviour,) = (servers.folder(serving.bed.layout) / "node" / "pods").glob(f"{CLASSIFIER.tenant}_{name}*/**/behaviour.json")
+    kept = behaviour.read_text()
+    try:
+        whole_file.replace(behaviour, "no JSON")
+        os.kill(process(serving, pod, SERVER), signal.SIGKILL)
+
+        def unloaded() -> str:
+            now = next(each for each in serving.pods(CLASSIFIER) if each["metadata"]["name"] == name)
+            found = said_of(now) if container(now)["restartCount"] > before else []
+            return next((words for kind, words in found if kind is StateKind.LOAD_FAILED), "")
+
+        assert "JSONDecodeError" in eventually(unloaded, within=PATIENCE)
+    finally:
+        whole_file.replace(behaviour, kept)
+    eventually(lambda: restarted(serving, pod, before), within=PATIENCE * 2)
+    serving.await_answer(CLASSIFIER)
 
 
 def test_the_probes_find_a_model_that_hangs_behind_a_healthy_looking_server(serving: Serving) -> None:
