@@ -257,7 +257,7 @@ class _PlatformLayer:
             meshed = [control, self._monitoring, self._namespace(ENDPOINT_PICKER_NAMESPACE)]
             self._objects(ENDPOINT_PICKER_NAMESPACE, endpoint_picker.manifests(image), after=meshed)
         # After the control plane, which gives its pods their proxies.
-        self._objects("rate-limit", limiter.manifests(self._mirror), after=[control, self._namespace(namespaces.RATE_LIMIT)])
+        self._objects(namespaces.RATE_LIMIT, limiter.manifests(self._mirror), after=[control, self._namespace(namespaces.RATE_LIMIT)])
 
     def _way_in(self) -> pulumi.Resource:
         """The gateway's Service with its load balancer, and the controller that makes one of it."""

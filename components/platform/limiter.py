@@ -33,7 +33,7 @@ _CONFIGURATION = f"domain: {DOMAIN}\n"
 
 def manifests(mirror: str | None = None) -> tuple[Manifest, ...]:
     """The limiter and its counts, each with an identity of its own, and who may ask whom."""
-    own_labels = labels("rate-limit")
+    own_labels = labels(RATE_LIMIT)
     return (
         Manifest(role="identity", body=_account(LIMITER)),
         Manifest(role="counts-identity", body=_account(COUNTS)),
@@ -54,7 +54,7 @@ def manifests(mirror: str | None = None) -> tuple[Manifest, ...]:
 
 
 def _account(name: str) -> dict[str, Any]:
-    body = object_("v1", "ServiceAccount", name, namespace=RATE_LIMIT, labels=labels("rate-limit"))
+    body = object_("v1", "ServiceAccount", name, namespace=RATE_LIMIT, labels=labels(RATE_LIMIT))
     return {**body, "automountServiceAccountToken": False}
 
 
@@ -65,19 +65,19 @@ def _callers(name: str, source: dict[str, Any], port: int) -> dict[str, Any]:
         "AuthorizationPolicy",
         name,
         namespace=RATE_LIMIT,
-        labels=labels("rate-limit"),
+        labels=labels(RATE_LIMIT),
         spec={"selector": {"matchLabels": _picked(name)}, "action": "ALLOW", "rules": [rule]},
     )
 
 
 def _service(name: str, protocol: str, port: int) -> dict[str, Any]:
     spec = {"selector": _picked(name), "ports": [{"name": protocol, "port": port, "targetPort": port, "protocol": "TCP"}]}
-    return object_("v1", "Service", name, namespace=RATE_LIMIT, labels=labels("rate-limit"), spec=spec)
+    return object_("v1", "Service", name, namespace=RATE_LIMIT, labels=labels(RATE_LIMIT), spec=spec)
 
 
 def _disruption() -> dict[str, Any]:
     spec = {"minAvailable": 1, "selector": {"matchLabels": _picked(LIMITER)}}
-    return object_("policy/v1", "PodDisruptionBudget", LIMITER, namespace=RATE_LIMIT, labels=labels("rate-limit"), spec=spec)
+    return object_("policy/v1", "PodDisruptionBudget", LIMITER, namespace=RATE_LIMIT, labels=labels(RATE_LIMIT), spec=spec)
 
 
 def _deployment(name: str, replicas: int, container: dict[str, Any], *volumes: dict[str, Any]) -> dict[str, Any]:
@@ -97,11 +97,11 @@ def _deployment(name: str, replicas: int, container: dict[str, Any], *volumes: d
         "Deployment",
         name,
         namespace=RATE_LIMIT,
-        labels={**labels("rate-limit"), **_picked(name)},
+        labels={**labels(RATE_LIMIT), **_picked(name)},
         spec={
             "replicas": replicas,
             "selector": {"matchLabels": _picked(name)},
-            "template": {"metadata": {"labels": {**labels("rate-limit"), **_picked(name)}}, "spec": pod},
+            "template": {"metadata": {"labels": {**labels(RATE_LIMIT), **_picked(name)}}, "spec": pod},
         },
     )
 

@@ -26,6 +26,7 @@ from headway.wire import (
     LEDGER_LEASES,
     LEDGER_VERIFICATIONS,
     NODE_HEALTH_NAMESPACE,
+    RATE_LIMIT_NAMESPACE,
     WARM_CAPACITY_NAMESPACE,
 )
 
@@ -34,8 +35,8 @@ _RESERVED = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "
 TAKEN = frozenset(
     (
         *(ACTIVATOR_NAMESPACE, ARTIFACT_CACHE_NAMESPACE, ENDPOINT_PICKER_NAMESPACE, EVALUATION_NAMESPACE, NODE_HEALTH_NAMESPACE),
-        *(DIAGNOSIS_NAMESPACE, WARM_CAPACITY_NAMESPACE),
-        *("aws-load-balancer-controller", "cert-manager", "cluster-autoscaler", "rate-limit", "release-guard"),
+        *(DIAGNOSIS_NAMESPACE, RATE_LIMIT_NAMESPACE, WARM_CAPACITY_NAMESPACE),
+        *("aws-load-balancer-controller", "cert-manager", "cluster-autoscaler", "release-guard"),
         # An environment's other stacks; the guard's role, which is called as a tenant's; the ledger's places.
         *("access", "cluster", "platform", "guard", "probe", LEDGER_LEASES.rstrip("/"), LEDGER_VERIFICATIONS.rstrip("/")),
     )

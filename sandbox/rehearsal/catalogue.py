@@ -123,7 +123,7 @@ FAULTS = {
             cause="node-in-quarantine",
         ),
         Fault(
-            name="rate-limit",
+            name="rates",
             breaks="a tenant's users ask far more than it has agreed",
             alert="TenantRateLimited",
             truth="Users of search asked 80 times a second; its contract says 40. The gateway refused the rest, and quality did not notice.",

@@ -264,7 +264,7 @@ ACTS: Mapping[str, FaultActs] = {
     "stuck": _stuck(),
     "quarantine": _quarantine(),
     "gpu-hot": _hot(),
-    "rate-limit": _users(rates={"encoder": 80.0}),
+    "rates": _users(rates={"encoder": 80.0}),
     "token": _users(token_seconds=-60.0),
     "prometheus": _prometheus(),
 }

@@ -87,9 +87,7 @@ def test_a_network_without_nat_is_accepted_with_a_mirror_in_its_region(tmp_path:
     without_nat(tmp_path, config_region(MIRROR))
 
 
-def test_a_network_without_nat_is_refused_where_loops_do_not_reach_the_ledgers_witness(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_nat_loops_need_a_way_to_the_witness_of_the_ledger(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(WITH_NAT_NONE, "endpoints", [each for each in WITH_NAT_NONE["endpoints"] if each != "ssm"])
     with pytest.raises(SettingsError) as refused:
         without_nat(tmp_path, config_region(MIRROR))

@@ -280,7 +280,7 @@ def test_a_faulty_gpu_keeps_the_nodes_other_conditions(layout: Layout) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"), [("rate-limit", {"rates": {"encoder": 80.0}}), ("token", {"token_seconds": -60.0})], ids=["rate-limit", "token"]
+    ("name", "changes"), [("rates", {"rates": {"encoder": 80.0}}), ("token", {"token_seconds": -60.0})], ids=["rates", "token"]
 )
 def test_users_ask_otherwise_and_then_as_ever(layout: Layout, monkeypatch: pytest.MonkeyPatch, name: str, changes: Any) -> None:
     asked: list[Any] = []
