@@ -5,10 +5,12 @@ Runs where somebody has the charts at their versions, unpacked in folders of the
 Charts lie in no registry that CI reaches; Helm is built at the first use.
 """
 
+import gzip
 import json
 import os
 import re
 import subprocess
+from base64 import b64encode
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -168,6 +170,17 @@ def test_no_chart_reads_every_secret_that_needs_not(release: str) -> None:
     rules = [rule for body in objects(release) if body["kind"] == "ClusterRole" for rule in body.get("rules") or ()]
     every = [rule for rule in rules if {"", "*"} & set(rule.get("apiGroups", ())) and {"secrets", "*"} & set(rule.get("resources", ()))]
     assert bool([rule for rule in every if not rule.get("resourceNames")]) is (release in KEEPS_SECRETS)
+
+
+@pytest.mark.parametrize("release", sorted(GIVEN))
+def test_a_release_fits_into_the_secret_in_which_helm_keeps_it(release: str) -> None:
+    """Chart without its own charts, values and manifest, packed and written as text (helm v3, pkg/storage/driver/util.go, `encodeRelease`);
+    a Secret holds 1 MiB."""
+    folder, left_out = Path(CHARTS) / chart_of(release), {"charts", "ci", "examples", "hack", "tests", "unittests"}
+    files = [file for file in folder.rglob("*") if file.is_file() and file.relative_to(folder).parts[0] not in left_out]
+    chart = {str(file): b64encode(file.read_bytes()).decode() for file in files}
+    whole = json.dumps({"chart": chart, "config": GIVEN[release], "manifest": rendered(release)})
+    assert len(b64encode(gzip.compress(whole.encode(), 9))) < 2**20
 
 
 def test_loki_takes_a_node_for_each_replica() -> None:
