@@ -12,6 +12,7 @@ long as the page fires (`episode.py`). A notification of what has ended ends wha
 """
 
 import http.server
+import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -63,22 +64,15 @@ def diagnosed(place: ServicePlace, at: float) -> tuple[Diagnosis, ...]:
 
 @dataclass(frozen=True)
 class _Ask:
-    """`suspected`: no alert names the service; `page`: the most urgent alert is one."""
+    """`suspected`: no alert names the service; `page`: the most urgent alert is one; `again`: it is a page's second look."""
 
     suspected: bool
     page: bool = True
+    again: bool = False
 
     def covers(self, other: "_Ask") -> bool:
         """Whether who is asked so need not be asked as `other` too."""
         return (self.page or not other.page) and (not self.suspected or other.suspected)
-
-
-@dataclass
-class _Episode:
-    """A service whose page fires. `asked`: when Alertmanager last did, by the clock; `corrected`: whether people were told otherwise once."""
-
-    asked: float
-    corrected: bool = False
 
 
 @dataclass
@@ -101,7 +95,8 @@ class AlertLoop:
         """Services of which an alert has ended."""
         self._again: dict[str, float] = {}
         """When a service's second look is due, by the clock."""
-        self._episodes: dict[str, _Episode] = {}
+        self._paged: dict[str, float] = {}
+        """When Alertmanager last asked about a service's page, by the clock."""
         self._running: dict[str, tuple[float, _Ask]] = {}
         self._last: dict[str, tuple[float, _Ask]] = {}
         self._verdicts = dict.fromkeys(DiagnosisVerdict, 0)
@@ -144,7 +139,7 @@ class AlertLoop:
             for chain in [chain for chain, due in self._again.items() if moment >= due and chain not in self._running]:
                 del self._again[chain]
                 if not self._ending:
-                    self._waiting[chain] = _Ask(suspected=False)
+                    self._waiting.setdefault(chain, _Ask(suspected=False, again=True))
             self._changed.notify_all()
 
     def _add(self, asked: Mapping[str, _Ask]) -> bool:
@@ -222,43 +217,46 @@ class AlertLoop:
         service = self.services().get(chain)
         if service is None:  # its contract has gone meanwhile
             return
+        if ask.page and not ask.again:
+            self._remember(chain)
+        elif ask.again and chain not in self._hurt(self.alertmanagers.pages(), (chain,)):
+            return  # the page has ended, and another replica was told so
         at, urgency = self.now(), episode.PAGE if ask.page else episode.TICKET
         found = self.diagnose(service.place, at)
         for each in found:
             self._verdicts[each.verdict] += 1
         known = self.alertmanagers.causes().get(chain, ())
-        corrected = self._since_paged(chain).corrected if ask.page else True
-        news = episode.news(told(found, service.receiver, self.places, urgency), known, urgency=urgency, at=at, corrected=corrected)
+        news = episode.news(told(found, service.receiver, self.places, urgency), known, urgency=urgency, at=at)
         if news.given:
             self.alertmanagers.give(news.given)
-        if news.corrects:
-            self._corrected += 1
-            self._since_paged(chain).corrected = True
+        self._corrected += news.corrects
         for each in news.told:
             self.say(each["annotations"]["summary"])
 
-    def _since_paged(self, chain: str) -> _Episode:
-        """The page that fires; a new one is looked at again."""
+    def _remember(self, chain: str) -> None:
+        """A page that is new is looked at again."""
         with self._changed:
             moment = self.clock()
-            this = self._episodes.get(chain)
-            if this is None or moment - this.asked > episode.LASTS_SECONDS[episode.PAGE]:
-                this = self._episodes[chain] = _Episode(moment)
+            if moment - self._paged.get(chain, -math.inf) > episode.LASTS_SECONDS[episode.PAGE]:
                 self._again[chain] = moment + AGAIN_SECONDS
-            this.asked = moment
-            return this
+            self._paged[chain] = moment
+
+    @staticmethod
+    def _hurt(fires: Sequence[notification.FiringAlert], known: Collection[str]) -> set[str]:
+        """Those of the `known` services that any of these alerts may be about."""
+        asked = notification.asked(fires, known)
+        return {*asked.named, *asked.suspected}
 
     def _end(self, chains: Sequence[str]) -> None:
         """End what was told of services of which nothing fires any more."""
         try:
             causes, fires = self.alertmanagers.causes(), self.alertmanagers.firing()
             known = self.services()
-            by_page, by_any = notification.asked([each for each in fires if each.page], known), notification.asked(fires, known)
-            paged = {*by_page.named, *by_page.suspected}
-            fire = {*by_any.named, *paged}
+            paged = self._hurt([each for each in fires if each.page], known)
+            fire = {*notification.asked(fires, known).named, *paged}
             with self._changed:
                 for chain in set(chains) - paged:
-                    self._episodes.pop(chain, None)
+                    self._paged.pop(chain, None)
                     self._again.pop(chain, None)
             gone = [each for chain in chains for each in episode.over(causes.get(chain, ()), paged=chain in paged, fires=chain in fire)]
             if gone:

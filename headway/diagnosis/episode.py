@@ -32,9 +32,10 @@ class CauseNews:
     corrects: bool = False
 
 
-def news(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str, at: float, corrected: bool) -> CauseNews:
-    """What to tell of what was `found` just now (`at` in Unix seconds) about alerts of this urgency, where people know `known`, and were
-    `corrected` already. Nobody is told by a ticket that nobody knows why it is there, nor what a page has told."""
+def news(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str, at: float) -> CauseNews:
+    """What to tell of what was `found` just now (`at` in Unix seconds) about alerts of this urgency, where people know `known`. What they know
+    says itself that it was a correction, so that there is no second one, whichever replica of the loop is asked. Nobody is told by a ticket
+    that nobody knows why it is there, nor what a page has told; and no ticket's cause is corrected."""
     if urgency == PAGE:
         known = [each for each in known if _urgency(each) == PAGE]
     elif any(_urgency(each) == PAGE for each in known):
@@ -44,8 +45,8 @@ def news(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: s
         first = tuple(decided or (found if urgency == PAGE else ()))
         return CauseNews(given=first, told=first)
     held = {_key(each) for each in known}
-    same, new = [e for e in decided if _key(e) in held], [e for e in decided if _key(e) not in held]
-    if new and not corrected:
+    same, new = [_again(e, known) for e in decided if _key(e) in held], [e for e in decided if _key(e) not in held]
+    if new and urgency == PAGE and not any(map(_is_correction, known)):
         told = tuple(_corrected(each) for each in new)
         return CauseNews(given=(*told, *same, *ended(_others(known, same), at)), told=told, corrects=True)
     return CauseNews(given=(*same, *(_lasting(_others(known, same), at) if new or not decided else ())))
@@ -78,6 +79,15 @@ def moment(at: float) -> str:
 
 def _lasting(known: Sequence[KnownCause], at: float) -> tuple[KnownCause, ...]:
     return tuple({**each, "endsAt": moment(at + LASTS_SECONDS[_urgency(each)])} for each in known)
+
+
+def _again(this: KnownCause, known: Iterable[KnownCause]) -> KnownCause:
+    """A cause that is known, which stays a correction where it was one."""
+    return _corrected(this) if any(_is_correction(each) for each in known if _key(each) == _key(this)) else this
+
+
+def _is_correction(this: KnownCause) -> bool:
+    return str(this["annotations"].get("summary", "")).startswith(CORRECTION)
 
 
 def _corrected(this: KnownCause) -> KnownCause:

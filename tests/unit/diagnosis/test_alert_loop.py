@@ -233,6 +233,7 @@ MORE = diagnoses(played({"limited": 0.4}))
 
 def looked(bed: Bed, *answers: tuple[Diagnosis, ...]) -> None:
     """A page, its second look a minute later, and what Alertmanager asks after that, answered so."""
+    bed.heard.fires = bed.heard.fires or (FiringAlert(tenant="vision", model="defects"),)
     for number, answer in enumerate(answers):
         bed.found = lambda place, answer=answer: answer
         if number == 1:
@@ -279,15 +280,27 @@ def test_a_page_is_looked_at_again_once() -> None:
 def test_a_page_that_has_ended_is_not_looked_at_again() -> None:
     bed = Bed()
     looked(bed, SLOW)
+    bed.heard.fires = ()
     bed.loop.take(notification(alert("resolved", namespace="vision", model="defects")))
     bed.end()
     assert bed.loop._again == {}
     assert bed.heard.causes() == {}, "its cause ends with it"
 
 
+def test_a_second_look_asks_nobody_where_another_replica_heard_the_end() -> None:
+    bed = Bed()
+    looked(bed, SLOW)
+    bed.heard.fires = ()
+    bed.moment += alert_loop.AGAIN_SECONDS
+    bed.loop.again()
+    bed.end()
+    assert bed.asked == ["vision/defects"]
+
+
 def test_a_page_that_fires_again_may_be_corrected_again() -> None:
     bed = Bed()
     looked(bed, SLOW, MORE)
+    bed.heard.fires = ()
     bed.loop.take(notification(alert("resolved", namespace="vision", model="defects")))
     bed.loop._end(list(bed.loop._over))
     looked(bed, SLOW, MORE)

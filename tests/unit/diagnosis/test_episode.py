@@ -18,8 +18,8 @@ def cause(name: str, urgency: str = PAGE, at: str = "2023-11-14T22:12:20.000Z", 
     return {"labels": about, "annotations": {"summary": f"because {name}"}, "startsAt": at}
 
 
-def told(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str = PAGE, corrected: bool = False) -> CauseNews:
-    return news(found, known, urgency=urgency, at=LATER, corrected=corrected)
+def told(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str = PAGE) -> CauseNews:
+    return news(found, known, urgency=urgency, at=LATER)
 
 
 def causes(alerts: Sequence[KnownCause]) -> list[str]:
@@ -51,9 +51,22 @@ def test_another_cause_is_told_as_a_correction_and_ends_the_one_before(before: s
 
 
 def test_a_second_correction_is_not_told_and_what_people_know_lasts() -> None:
-    found = told([cause("out-of-memory")], [cause("model-slower")], corrected=True)
+    (correction,) = told([cause("model-slower")], [cause("gpu-hot")]).told
+    found = told([cause("out-of-memory")], [correction])
     assert found.told == () and causes(found.given) == ["model-slower"]
     assert ends(found.given[0]) == LATER + LASTS_SECONDS[PAGE]
+
+
+def test_a_correction_that_is_found_again_stays_one() -> None:
+    (correction,) = told([cause("model-slower")], [cause("gpu-hot")]).told
+    (again,) = told([cause("model-slower")], [correction]).given
+    assert again["annotations"]["summary"] == correction["annotations"]["summary"]
+    assert told([cause("gpu-hot")], [again]).told == (), "another replica of the loop knows it too"
+
+
+def test_a_tickets_cause_is_not_corrected() -> None:
+    found = told([cause("model-slower", TICKET)], [cause("gpu-hot", TICKET)], urgency=TICKET)
+    assert found.told == () and causes(found.given) == ["gpu-hot"]
 
 
 def test_who_knows_a_cause_is_not_told_that_nobody_does() -> None:
@@ -74,11 +87,11 @@ def test_the_same_cause_in_another_place_is_another_cause() -> None:
 
 @pytest.mark.parametrize("known", [[], [cause("gpu-hot", TICKET)], [cause("gpu-hot", PAGE)]])
 def test_a_ticket_tells_nobody_that_nothing_is_known(known: list[KnownCause]) -> None:
-    assert told([cause("unknown", TICKET)], known, urgency=TICKET, corrected=True).told == ()
+    assert told([cause("unknown", TICKET)], known, urgency=TICKET).told == ()
 
 
 def test_what_a_page_has_told_no_ticket_tells_again() -> None:
-    assert told([cause("gpu-hot", TICKET)], [cause("gpu-hot", PAGE)], urgency=TICKET, corrected=True) == CauseNews()
+    assert told([cause("gpu-hot", TICKET)], [cause("gpu-hot", PAGE)], urgency=TICKET) == CauseNews()
 
 
 def test_what_a_ticket_has_told_a_page_tells_as_its_own() -> None:
