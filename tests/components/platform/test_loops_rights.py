@@ -30,7 +30,7 @@ from headway.environment.in_cluster import InCluster
 from headway.environment.kubernetes import APPLY_PATCH, JSON, KubernetesApi
 from headway.ledger.store import UnreachableError
 from headway.node_health.cluster import NodeCluster
-from headway.node_health.decision import Action, Admit, Clear, Diagnose, Evict, Isolate, NodeHealthPolicy, Readmit, Replace, Tell
+from headway.node_health.decision import Action, Admit, Clear, Diagnose, Evict, Isolate, NodeHealthPolicy, Notice, Readmit, Replace, Tell
 from headway.node_health.facts import GpuNode, NodePod, Quarantine, QuarantineState
 from headway.node_health.leader_election import LeaderRecord
 from headway.node_health.watch import once
@@ -199,6 +199,7 @@ def node_health_acts() -> None:
         Readmit(node=node),
         Replace(node=node),
         Tell(node=node, topic="t", text="x"),
+        Notice(node=node, text="x"),
     ]
     assert {type(each) for each in acts} == set(get_args(Action))
     assert once(cluster, NodeHealthPolicy(), 0.0) == ()
