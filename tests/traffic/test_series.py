@@ -1,11 +1,13 @@
 """The counts that the guide's sizes are made of, taken from real servers after real requests."""
 
+import re
 import urllib.request
 from collections import Counter
 
 from components.model_service import triton
 from components.observability import sizing
 from headway.contract.runtime import Engine
+from headway.wire import WORKED_BYTES, WORKED_REQUESTS
 from tests.cluster.conftest import eventually
 from tests.traffic.serving import CLASSIFIER, PATIENCE, Serving, is_ready
 
@@ -32,9 +34,25 @@ def test_each_kind_of_answer_adds_as_many_series_as_the_sizing_says(serving: Ser
             tuple(part for part in line.partition("{")[2].rpartition("}")[0].split(",") if not part.startswith("le=")) for line in lines
         )
 
-    found = eventually(counted, within=PATIENCE)
-    assert {each.partition("=")[2].strip('"') for kind in found for each in kind if each.startswith("reporter=")} >= {
-        "destination",
-        "source",
-    }
+    def reporters(found: Counter[tuple[str, ...]]) -> set[str]:
+        return {each.partition("=")[2].strip('"') for kind in found for each in kind if each.startswith("reporter=")}
+
+    # A replica's series are there before its first request, and callers' are not.
+    eventually(lambda: reporters(counted()) >= {"destination", "source"}, within=PATIENCE)
+    found = counted()
     assert set(found.values()) == {sizing.answer_series()}
+
+
+def test_the_bytes_of_requests_are_counted_for_each_model_once_whatever_its_answers(serving: Serving) -> None:
+    asked = serving.request(CLASSIFIER)
+    of = {"tenant": CLASSIFIER.tenant, "model": CLASSIFIER.model}
+
+    def total(what: str) -> float:
+        return serving.total(f"envoy_headway_{what}", **of)
+
+    before = total(WORKED_REQUESTS), total(WORKED_BYTES)
+    assert serving.ask(asked).status == 200
+    eventually(lambda: total(WORKED_REQUESTS) > before[0], within=PATIENCE)
+    assert total(WORKED_BYTES) - before[1] == (total(WORKED_REQUESTS) - before[0]) * len(asked.body)
+    mine = [line for line in samples(serving.metrics()) if re.match(r"envoy_headway_(worked|repeated)_", line) and CLASSIFIER.model in line]
+    assert 0 < len(mine) <= sizing.COUNTED_SERIES
