@@ -21,10 +21,24 @@ _REFUSED = "401|403|429|400|404|405|411|413|415|422"
 _FULL = f"max({MEASURES['gateway_overloaded'].query} > 0.04 or {MEASURES['gateway_closed'].query} > 0.08)"
 """A gateway that takes no more hurts whoever is behind it."""
 _TIME = "istio_request_duration_milliseconds"
+_UNREAD = 'group by (platform_io_tenant, platform_io_model) (up{platform_io_model!=""} == 0)'
+_SILENT = (
+    'group by (label_platform_io_tenant, label_platform_io_model) (kube_pod_labels{label_platform_io_model!=""} unless on (namespace, pod)'
+    ' label_replace(label_replace(DCGM_FI_DEV_FB_USED{exported_pod!=""}, "pod", "$1", "exported_pod", "(.*)"),'
+    ' "namespace", "$1", "exported_namespace", "(.*)") and on () group(DCGM_FI_DEV_FB_USED))'
+)
+"""Where GPUs are told of at all, those of a service's pods are not."""
+
+
+def _named(query: str, prefix: str) -> str:
+    """With the tenant and the model that labels which begin so name."""
+    by_tenant = f'label_replace({query}, "tenant", "$1", "{prefix}_tenant", "(.*)")'
+    return f'label_replace({by_tenant}, "model", "$1", "{prefix}_model", "(.*)")'
 
 
 def questions(window: str, before: str) -> tuple[str, ...]:
-    """PromQL that answers a series for each service that fails or refuses requests, is slower than `before` ago, or burns a promise."""
+    """PromQL that answers a series for each service that fails or refuses requests, is slower than `before` ago, burns a promise, or
+    is not measured."""
     bad = f'{_BY} (rate(istio_requests_total{{{_ALL},response_code=~"5..|{_REFUSED}"}}[{window}]))'
     mean = f"{_BY} (rate({_TIME}_sum{{{_ALL}}}[{window}])) / {_BY} (rate({_TIME}_count{{{_ALL}}}[{window}]))"
     earlier = mean.replace(f"[{window}]", f"[{window}] offset {before}")
@@ -34,6 +48,8 @@ def questions(window: str, before: str) -> tuple[str, ...]:
         f"({mean}) unless ({earlier})",
         f"{_BY} (rate(istio_requests_total{{{_ALL}}}[{window}])) and on () ({_FULL} > 0)".replace("$window", window),
         f"headway:slo_bad:share5m > on (tenant, model, objective) {ALLOWED}",
+        _named(_UNREAD, "platform_io"),
+        _named(_SILENT, "label_platform_io"),
     )
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from headway.diagnosis.measures import MEASURES, query
+from headway.diagnosis.triage import questions
 from sandbox.cluster.toolchain import Toolchain
 from tests.cluster.components.observability.promtool import judge, series
 
@@ -114,3 +115,15 @@ def test_a_replica_that_came_lately_is_asked_of_its_nodes_time_before(toolchain:
     text = f"count_over_time(({query(MEASURES['node_busy'], 'vision', 'defects', '1m')})[8m:1m])"
     asked = {"expr": text, "eval_time": "10m", "exp_samples": [{"labels": told({"node": "n2"}), "value": 8}]}
     assert judge(toolchain, tmp_path, [{"interval": "15s", "input_series": came, "promql_expr_test": [asked]}]) == ""
+
+
+LABELLED = {**POD, "label_platform_io_tenant": "vision", "label_platform_io_model": "defects"}
+ELSEWHERE = {"exported_namespace": "assist", "exported_pod": "chat"}
+
+
+@pytest.mark.parametrize("place", [-2, -1])
+def test_a_service_of_which_something_is_not_measured_is_looked_at_whole(toolchain: Toolchain, tmp_path: Path, place: int) -> None:
+    given = [*GIVEN, series("kube_pod_labels", LABELLED, "1x60"), series("DCGM_FI_DEV_FB_USED", ELSEWHERE, "1x60")]
+    text = f"group by (tenant, model) ({questions('1m', '5m')[place]})"
+    asked = {"expr": text, "eval_time": "10m", "exp_samples": [{"labels": told({"tenant": "vision", "model": "defects"}), "value": 1}]}
+    assert judge(toolchain, tmp_path, [{"interval": "15s", "input_series": given, "promql_expr_test": [asked]}]) == ""
