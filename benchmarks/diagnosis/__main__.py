@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchmarks.diagnosis.incidents import cases, set_aside
-from benchmarks.diagnosis.played_service import Incident, observed
+from benchmarks.diagnosis.incidents import AnyIncident, cases, set_aside
 from headway.diagnosis.facts import ChangeKind
 from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.observed import Observed, facts
@@ -54,7 +53,7 @@ _SUGGESTS: Mapping[str, str] = {
 class Tried:
     """One case as three answered it: causes by each."""
 
-    case: Incident
+    case: AnyIncident
     truths: tuple[str, ...]
     said: tuple[Diagnosis, ...]
     newest: tuple[str, ...]
@@ -92,7 +91,7 @@ def tried(seeds: int, *, aside: bool) -> list[Tried]:
         if set_aside(case) is not aside:
             continue
         for seed in range(seeds):
-            seen = observed(case, seed)
+            seen = case.played(seed)
             found.append(Tried(case, truths, diagnoses(seen), newest_change(seen), largest_deviation(seen, case.onset)))
     return found
 

@@ -7,7 +7,8 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from benchmarks.diagnosis import node_incidents, server_incidents, way_incidents
+from benchmarks.diagnosis import engine_incidents, node_incidents, server_incidents, way_incidents
+from benchmarks.diagnosis.played_engine import EngineIncident
 from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play, pod
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, State, StateKind
 
@@ -109,9 +110,12 @@ _PAIRS = (
 )
 
 
-def cases() -> Sequence[tuple[Incident, tuple[str, ...]]]:
+AnyIncident = Incident | EngineIncident
+
+
+def cases() -> Sequence[tuple[AnyIncident, tuple[str, ...]]]:
     """Each with all its truths; more than one where two faults are in it."""
-    found: list[tuple[Incident, tuple[str, ...]]] = []
+    found: list[tuple[AnyIncident, tuple[str, ...]]] = []
     for load, calm in _LOADS.items():
         faults = {each.name: each for each in _faults(calm)}
         for name, each in faults.items():
@@ -139,10 +143,11 @@ def cases() -> Sequence[tuple[Incident, tuple[str, ...]]]:
         blind = (Blindness(what="metrics", why="Prometheus does not answer"),)
         every = tuple(_every_measure())
         found.append((replace(slow, name=f"{load}: nobody measures", truth="", unmeasured=every, blind=blind), ("?",)))
+    found += engine_incidents.cases(("release", _release(30.0)), ("edit", _hand(ChangeKind.ROUTE, 30.0)))
     return found
 
 
-def set_aside(case: Incident) -> bool:
+def set_aside(case: AnyIncident) -> bool:
     """Whether it belongs to the half that nobody reads one by one."""
     return hashlib.sha256(case.name.encode()).digest()[0] % 2 == 1
 

@@ -117,12 +117,16 @@ class Incident:
     def onset(self) -> float:
         return AT - (STEPS - self.began) * STEP
 
+    def played(self, seed: int) -> Observed:
+        """What Prometheus would say of it."""
+        return observed(self, seed)
+
 
 def observed(case: Incident, seed: int) -> Observed:
     """What Prometheus would say of the case."""
     random = np.random.default_rng([seed, *case.name.encode()])
     day = 1 + 0.1 * np.sin(np.linspace(0, np.pi, STEPS))  # the load of a day moves too
-    wave = _serial(random, STEPS, 0.5) * 0.05
+    wave = serial(random, STEPS, 0.5) * 0.05
     plays = [case.before if step < case.began else case.since for step in range(STEPS)]
     plays = [replace(play, requests=play.requests * float(day[step] * (1 + wave[step]))) for step, play in enumerate(plays)]
     series: dict[str, dict[str, list[tuple[float, float]]]] = {}
@@ -265,7 +269,8 @@ def _step(
     return found, int((whole["errors"] + left) * arrived)
 
 
-def _serial(random: np.random.Generator, count: int, likeness: float) -> Floats:
+def serial(random: np.random.Generator, count: int, likeness: float) -> Floats:
+    """Noise whose neighbours are so alike."""
     values, last = np.zeros(count), 0.0
     for number in range(count):
         last = likeness * last + float(np.sqrt(1 - likeness**2) * random.normal())

@@ -35,7 +35,8 @@ def _state(kind: StateKind, release: str = "r9876543210") -> State:
     return State(kind=kind, subject=pod(release, 1), words=kind.value.replace("-", " "), since=_ONSET)
 
 
-def _wrote(path: str, old: str, new: str, kind: ChangeKind = ChangeKind.RELEASE, before: float = 30.0) -> tuple[Change, ...]:
+def wrote(path: str, old: str, new: str, kind: ChangeKind = ChangeKind.RELEASE, before: float = 30.0) -> tuple[Change, ...]:
+    """A change of which it is known what it wrote."""
     words, release = (
         ("a commit", "") if kind is ChangeKind.CONTRACT else ("release r0123456789 began to replace r9876543210", "r0123456789")
     )
@@ -50,18 +51,18 @@ def faults(calm: Play, one: One) -> Iterator[Incident]:
     yield one("probe-fails", unreached=0.2, states=(_state(StateKind.PROBE_FAILING),))
     fresh = frozenset(range(calm.replicas))
     slower: dict[str, object] = {"fixed": calm.fixed * 2.5, "each": calm.each * 2.5, "fresh": fresh}
-    probes, queue = _wrote("health.liveness.interval", "10s", "15s"), _wrote("batching.max_queue", "64", "65")
+    probes, queue = wrote("health.liveness.interval", "10s", "15s"), wrote("batching.max_queue", "64", "65")
     busy = replace(calm, requests=180.0, instances=2)
-    instances = _wrote("runtime.models.defects.instances", "2", "1")
+    instances = wrote("runtime.models.defects.instances", "2", "1")
     yield one("concurrency-lowered", before=busy, instances=1, changes=instances, fresh=fresh)
-    yield one("batching-raised", delay=0.100, changes=_wrote("batching.max_delay", "1ms", "100ms"), fresh=fresh)
-    yield one("cpu-lowered", reads=calm.reads + 0.040, throttled=0.5, changes=_wrote("envelope.cpu", "4", "1"), fresh=fresh)
+    yield one("batching-raised", delay=0.100, changes=wrote("batching.max_delay", "1ms", "100ms"), fresh=fresh)
+    yield one("cpu-lowered", reads=calm.reads + 0.040, throttled=0.5, changes=wrote("envelope.cpu", "4", "1"), fresh=fresh)
     killed = (_state(StateKind.MEMORY_KILLED, "r0123456789"),)
-    yield one("memory-lowered", unreached=0.1, states=killed, changes=_wrote("envelope.memory", "8Gi", "2Gi"), fresh=fresh)
+    yield one("memory-lowered", unreached=0.1, states=killed, changes=wrote("envelope.memory", "8Gi", "2Gi"), fresh=fresh)
     unfit = (_state(StateKind.LOAD_FAILED, "r0123456789"),)
-    yield one("candidate-unfit", states=unfit, changes=_wrote("artifact.digest", "a", "b", ChangeKind.CANDIDATE, 1200.0))
+    yield one("candidate-unfit", states=unfit, changes=wrote("artifact.digest", "a", "b", ChangeKind.CANDIDATE, 1200.0))
     yield one("maximum-lowered", before=replace(calm, requests=120.0), replicas=1, maximum=1.0)
-    limit = _wrote("quota.requests", "100/s", "40/s", ChangeKind.CONTRACT, 400.0)
+    limit = wrote("quota.requests", "100/s", "40/s", ChangeKind.CONTRACT, 400.0)
     yield one("limit-lowered", limited=0.3, changes=limit)
     yield one("model-slower-since-probes-changed", truth="model-slower", changes=probes, **slower)
     yield one("model-slower-since-its-queue-grew", truth="model-slower", changes=queue, **slower)

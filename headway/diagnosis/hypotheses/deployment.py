@@ -129,7 +129,8 @@ ALL = (
         name="fewer-replicas",
         layer=CauseLayer.DEPLOYMENT,
         says="fewer replicas answer than before",
-        explains=("queue-longer", "model-longer", "late-requests", "replicas-full", "pool-full"),  # each computes larger batches
+        # Each computes larger batches, or more sequences.
+        explains=("queue-longer", "model-longer", "prefill-longer", "decode-longer", "late-requests", "replicas-full", "pool-full"),
         predicts=(Fell("replicas", by=1.1, least=0.5),),
         root=False,
     ),

@@ -23,7 +23,7 @@ def _phase(name: str, says: str, part: str, engine: Engine | None = None) -> Hyp
 _CROWDED = InUse("busy_by_pod", "instances", least=0.5)
 """Below, most requests find a free instance: those that come at random see what holds on the average (Wolff, "Poisson arrivals see time
 averages", 1982), so what they then wait for is a batch."""
-_FULL = InUse("running_by_pod", "sequences", least=0.9)
+_FULL = InUse("running_by_pod", "sequences", least=0.5)
 _AS_BEFORE = (Unproven("requests", by=1.2), Unproven("request_size", by=1.2))
 _FEWER = Fell("replicas", by=1.1, least=0.5)
 

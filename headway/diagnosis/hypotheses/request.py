@@ -5,7 +5,16 @@ from headway.diagnosis.asking import Above, Rose
 from headway.diagnosis.hypothesis import DRIFT, LOGS, STATUS, CauseLayer, Hypothesis, Symptom
 from headway.diagnosis.repeating import CallersRepeat
 
-_OF_MORE = ("queue-longer", "model-longer", "over-the-rate", "late-requests", "replicas-full", "pool-full")
+_OF_MORE = (
+    "queue-longer",
+    "model-longer",
+    "prefill-longer",
+    "decode-longer",
+    "over-the-rate",
+    "late-requests",
+    "replicas-full",
+    "pool-full",
+)
 
 ALL = (
     Hypothesis(

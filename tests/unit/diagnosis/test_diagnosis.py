@@ -324,6 +324,7 @@ def test_no_two_hypotheses_have_one_name() -> None:
 STREAMED = {
     "prefix-cache-cold": ({"prefill": 0.300, "prefix_hits": 0.1}, ["prefill-longer", "prefix-cache-cold"]),
     "longer-prompts": ({"prefill": 0.300, "prompt_tokens": 1200.0}, ["prefill-longer", "longer-prompts"]),
+    "more-requests": ({"decode": 0.900, "requests": 400.0}, ["decode-longer", "more-requests"]),
     "cache-full by waiting": ({"queue": 0.400, "kv_cache": 0.99}, ["queue-longer", "cache-full"]),
     "cache-full by preemption": ({"decode": 0.700, "kv_cache": 0.99, "preemptions": 0.5}, ["decode-longer", "preempted", "cache-full"]),
     "cache-full, and its use not measured": ({"decode": 0.700, "preemptions": 0.5}, ["decode-longer", "preempted", "cache-full"]),
@@ -351,7 +352,7 @@ def test_a_release_with_fewer_sequences_is_why_requests_wait() -> None:
 
 
 def test_sequences_that_are_not_all_in_use_are_not_too_few() -> None:
-    (found,) = diagnoses(filled(running=8.0))
+    (found,) = diagnoses(filled(running=6.0))
     assert (found.verdict, found.links[-1].name) == (DiagnosisVerdict.UNKNOWN, "queue-longer")
 
 
