@@ -219,6 +219,7 @@ def _step(
         "left": left,
         "overflow": play.overflow,
         "pool_overflow": play.pool_overflow,
+        "refused_there": 0.0,
         "limited": play.limited,
         "unproven": play.unproven,
         "forbidden": play.forbidden,

@@ -54,9 +54,16 @@ ALL = (
     ),
     _of(
         "pool_overflow",
-        "requests for which the gateway had no connection left",
+        "requests that could not wait for a connection at the gateway",
         FigureUnit.SHARE,
-        share("$gateway", 'response_flags=~".*UO.*"'),
+        # Also what may not be asked again because too much is (`Filter::maybeRetryReset` and others of source/common/router/router.cc of Envoy).
+        share("$gateway", 'response_flags="UO"'),
+    ),
+    _of(
+        "refused_there",
+        "requests of which a replica's own server took no connection",
+        FigureUnit.SHARE,
+        share("$replicas", 'response_flags=~"(.+,)?UF(,.+)?"'),
     ),
     _of("limited", "requests refused as too many (429)", FigureUnit.SHARE, share("$gateway", 'response_code="429"')),
     _of("unproven", "requests refused for their token (401)", FigureUnit.SHARE, share("$gateway", 'response_code="401"')),

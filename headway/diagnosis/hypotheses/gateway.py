@@ -52,6 +52,8 @@ ALL = (
         says="as many requests wait for a connection as the gateway lets wait, and the rest are turned away",
         explains=(Symptom.FAILING,),
         predicts=(Above("pool_overflow", 0.005),),
+        # Else it is what was not asked again, of replicas that take no connection.
+        excludes=(Above("refused_there", 0.005), Above("unreached", 0.005)),
         runbook="requests-unanswered",
         commands=(STATUS,),
     ),

@@ -23,6 +23,7 @@ CALM: dict[str, float] = {
     "left": 0.0,
     "overflow": 0.0,
     "pool_overflow": 0.0,
+    "refused_there": 0.0,
     "limited": 0.0,
     "unproven": 0.0,
     "forbidden": 0.0,

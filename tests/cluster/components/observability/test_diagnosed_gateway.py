@@ -13,7 +13,7 @@ GATEWAYS = [{"namespace": "istio-ingress", "pod": f"istio-ingressgateway-{each}"
 REPLICA = {"namespace": "vision", "pod": "defects-r0123456789-5b6bb57495-tj4tz"}
 TOLD = {"tenant": "vision", "model": "defects"}
 ASKED = (("200", "-", 50), ("503", "UO", 10), ("400", "-", 10), ("0", "DC", 10), ("429", "RL", 10), ("504", "UMSDR", 10))
-ANSWERED = (("200", "-", 80), ("413", "-", 10), ("503", "UO", 10))
+ANSWERED = (("200", "-", 70), ("413", "-", 10), ("503", "UO", 10), ("503", "UF", 10))
 
 
 def counts(name: str, labels: dict[str, str], per_second: float) -> dict[str, str]:
@@ -72,6 +72,7 @@ ANSWERS: dict[str, float] = {
     "left": 0.1,
     "overflow": 0.1,
     "pool_overflow": 0.1,
+    "refused_there": 0.1,
     "limited": 0.1,
     "malformed": 0.1,
     "request_size": 5000,
