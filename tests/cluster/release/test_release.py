@@ -103,6 +103,7 @@ def test_a_slower_version_is_rolled_back_unattended_and_no_user_met_it(bed: Bed)
     after = [e for e in bed.ledger.read() if e.kind in ("shifted", "drained", "applied", "ended")][-4:]
     assert [e.kind for e in after] == ["shifted", "drained", "applied", "ended"]
     assert after[1].body["measured"], "Prometheus saw the last request to it"
+    assert after[3].body["diagnosis"]["diagnoses"], after[3].body.get("undiagnosed")
     assert bed.sandbox.run("release", "verify", SERVICE)[0] == 0
 
 
