@@ -87,7 +87,7 @@ def _again(this: KnownCause, known: Iterable[KnownCause]) -> KnownCause:
 
 
 def _is_correction(this: KnownCause) -> bool:
-    return str(this["annotations"].get("summary", "")).startswith(CORRECTION)
+    return str(this.get("annotations", {}).get("summary", "")).startswith(CORRECTION)
 
 
 def _corrected(this: KnownCause) -> KnownCause:

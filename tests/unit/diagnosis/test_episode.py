@@ -113,6 +113,10 @@ def test_a_cause_of_before_an_update_explains_a_page() -> None:
     assert over([old], paged=False, fires=True) == (old,)
 
 
+def test_a_known_cause_without_words_is_no_correction() -> None:
+    assert told([cause("model-slower")], [{"labels": {"cause": "gpu-hot"}, "startsAt": ""}]).corrects
+
+
 def test_what_ends_keeps_its_labels_and_its_beginning() -> None:
     (gone,) = ended([cause("gpu-hot")], LATER)
     assert {name: gone[name] for name in ("labels", "startsAt")} == {name: cause("gpu-hot")[name] for name in ("labels", "startsAt")}
