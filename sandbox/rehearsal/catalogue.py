@@ -156,6 +156,14 @@ FAULTS = {
             cause="server-killed",
         ),
         Fault(
+            name="unloadable",
+            breaks="the model server ends, and cannot load its model again",
+            alert="RequestsUnanswered",
+            truth="A file that the model reads when it is loaded was empty. Triton ended for want of its only model, again and again.",
+            shown_by=(_STATUS, _LOGS),
+            cause="load-failure",
+        ),
+        Fault(
             name="hang",
             breaks="the model answers nothing; its server says it is ready",
             alert="RequestsUnanswered",

@@ -5,7 +5,7 @@ that another process can undo what a killed one has left. Undoing twice does no 
 import json
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -187,6 +187,17 @@ def _stuck() -> FaultActs:
     return FaultActs(read, put, undo)
 
 
+def _unloadable() -> FaultActs:
+    """What the model reads when it is loaded says nothing any more, and its server must start anew."""
+
+    def put(bed: RehearsalBed, kept: Json) -> None:
+        for path in kept:
+            whole_file.replace(Path(path), "")
+        bed.kill_servers()
+
+    return replace(_behaves(), put=put)
+
+
 def _crash() -> FaultActs:
     def put(bed: RehearsalBed, kept: Json) -> None:
         for number in range(_DEATHS):
@@ -255,6 +266,7 @@ ACTS: Mapping[str, FaultActs] = {
     "hang": _behaves(dead_after_requests=1),
     "leak": _behaves(leak_bytes=4 * MIB),
     "crash": _crash(),
+    "unloadable": _unloadable(),
     "store": _store(),
     "quota": _quota(),
     "unschedulable": _unschedulable(),

@@ -24,7 +24,7 @@ from tests.traffic.bed import PROJECT
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
 HEADWAY = str(PROJECT / ".venv" / "bin" / "headway")
-MINUTES = {"errors": 7, "gpu-hot": 7, "hang": 8, "leak": 7, "slow": 7}
+MINUTES = {"errors": 7, "gpu-hot": 7, "hang": 8, "leak": 7, "slow": 7, "unloadable": 8}
 """How long a fault takes until its alert holds and its cause can be seen, at most; the others five minutes."""
 SHARED = {"PodsUnschedulable", "ReplicasMissing", "SloBurnRate"}
 """Alerts that several faults raise about the same thing: told anew only after their end."""
