@@ -96,6 +96,28 @@ def test_a_lower_maximum_ends_the_nodes_above_it_and_no_other(dev: Environment) 
     assert {step.type for step in dev.changes() if step.op != "update"} == set()
 
 
+def test_another_binding_and_the_way_back_replace_nothing(dev: Environment) -> None:
+    """Sessions that pods have are good until they end. A role trusts the new way alone before the old one is gone, so whatever pod is made
+    meanwhile is refused (docs/guide/cluster.md).
+    """
+    nodes, agent, cni = dict(dev.plane.manifests), "Addon joining-eks-pod-identity-agent", "joining-vpc-cni"
+    dev.rewrite(lambda sections: sections.update(workload_identity="irsa"))
+    assert dev.up().ok
+    assert {step.op for step in dev.changes()} == {"update", "delete"}
+    assert (
+        dev.began(f"Role {cni}-role")
+        < dev.began(f"Addon {cni}")
+        < min(dev.began(f"PodIdentityAssociation {cni}-association"), dev.began(agent))
+    )
+
+    dev.rewrite(lambda sections: sections.pop("workload_identity"))
+    assert dev.up().ok
+    assert {step.op for step in dev.changes()} == {"update", "create"}
+    order = [dev.began(each) for each in (f"Role {cni}-role", f"PodIdentityAssociation {cni}-association", f"Addon {cni}")]
+    assert order == sorted(order)
+    assert dev.plane.manifests == nodes
+
+
 def test_gpus_of_nodes_that_serve_are_not_shared_otherwise(dev: Environment) -> None:
     dev.rewrite(lambda sections: sections["pools"][0].update(sharing={"mode": "mps", "replicas": 2}, packing="spread"))
     result = dev.up()
