@@ -7,8 +7,9 @@ How Alertmanager asks (v0.28.1): a notification whose answer is 5xx or none is s
 What is lost: whoever was still to be asked when the process is killed. The next one begins with every page that fires and is not explained, and
 Alertmanager repeats every page.
 
-A page is looked at a second time a minute later, when there is more to compare: what then is another cause is told as a correction, once for as
-long as the page fires (`episode.py`). A notification of what has ended ends what was told of it.
+A page is looked at a second time, within its first minute, when there is more to compare: what then is another cause is told as a correction,
+once for as long as the page fires (`episode.py`). That nobody knows why is told by the second look alone. A notification of what has ended ends
+what was told of it.
 """
 
 import http.server
@@ -37,8 +38,8 @@ SPAN_SECONDS = 3600.0
 """How far back a diagnosis looks for the beginning, as `headway diagnose` does."""
 FRESH_SECONDS = 60.0
 """Alerts of one service that come within so long are answered by one diagnosis."""
-AGAIN_SECONDS = 60.0
-"""After the first look at a page."""
+AGAIN_SECONDS = 40.0
+"""After the first look at a page: steps of ten seconds need three to be compared, and people hear within the first minute."""
 _REMINDS_SECONDS = 1.0
 PATIENCE_SECONDS = 300.0
 """A diagnosis that takes longer hangs, and the process is started anew."""
@@ -217,29 +218,30 @@ class AlertLoop:
         service = self.services().get(chain)
         if service is None:  # its contract has gone meanwhile
             return
-        if ask.page and not ask.again:
-            self._remember(chain)
-        elif ask.again and chain not in self._hurt(self.alertmanagers.pages(), (chain,)):
+        if ask.again and chain not in self._hurt(self.alertmanagers.pages(), (chain,)):
             return  # the page has ended, and another replica was told so
+        first = ask.page and not ask.again and self._is_new(chain)
         at, urgency = self.now(), episode.PAGE if ask.page else episode.TICKET
         found = self.diagnose(service.place, at)
         for each in found:
             self._verdicts[each.verdict] += 1
         known = self.alertmanagers.causes().get(chain, ())
-        news = episode.news(told(found, service.receiver, self.places, urgency), known, urgency=urgency, at=at)
+        news = episode.news(told(found, service.receiver, self.places, urgency), known, urgency=urgency, at=at, first=first)
         if news.given:
             self.alertmanagers.give(news.given)
         self._corrected += news.corrects
         for each in news.told:
             self.say(each["annotations"]["summary"])
 
-    def _remember(self, chain: str) -> None:
-        """A page that is new is looked at again."""
+    def _is_new(self, chain: str) -> bool:
+        """Whether its page is, which then is looked at again."""
         with self._changed:
             moment = self.clock()
-            if moment - self._paged.get(chain, -math.inf) > episode.LASTS_SECONDS[episode.PAGE]:
+            new = moment - self._paged.get(chain, -math.inf) > episode.LASTS_SECONDS[episode.PAGE]
+            if new:
                 self._again[chain] = moment + AGAIN_SECONDS
             self._paged[chain] = moment
+            return new
 
     @staticmethod
     def _hurt(fires: Sequence[notification.FiringAlert], known: Collection[str]) -> set[str]:

@@ -32,18 +32,19 @@ class CauseNews:
     corrects: bool = False
 
 
-def news(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str, at: float) -> CauseNews:
+def news(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str, at: float, first: bool = False) -> CauseNews:
     """What to tell of what was `found` just now (`at` in Unix seconds) about alerts of this urgency, where people know `known`. What they know
-    says itself that it was a correction, so that there is no second one, whichever replica of the loop is asked. Nobody is told by a ticket
-    that nobody knows why it is there, nor what a page has told; and no ticket's cause is corrected."""
+    says itself that it was a correction, so that there is no second one, whichever replica of the loop is asked. That nobody knows why is told
+    neither by the `first` look at a page, which a second one follows, nor by a ticket; a ticket tells nothing that a page has told, and its
+    cause is not corrected."""
     if urgency == PAGE:
         known = [each for each in known if _urgency(each) == PAGE]
     elif any(_urgency(each) == PAGE for each in known):
         return CauseNews()
     decided = [each for each in found if is_decided(each)]
     if not known:
-        first = tuple(decided or (found if urgency == PAGE else ()))
-        return CauseNews(given=first, told=first)
+        answers = tuple(decided or (found if urgency == PAGE and not first else ()))
+        return CauseNews(given=answers, told=answers)
     held = {_key(each) for each in known}
     same, new = [_again(e, known) for e in decided if _key(e) in held], [e for e in decided if _key(e) not in held]
     if new and urgency == PAGE and not any(map(_is_correction, known)):

@@ -232,7 +232,7 @@ MORE = diagnoses(played({"limited": 0.4}))
 
 
 def looked(bed: Bed, *answers: tuple[Diagnosis, ...]) -> None:
-    """A page, its second look a minute later, and what Alertmanager asks after that, answered so."""
+    """A page, its second look within a minute, and what Alertmanager asks after that, answered so."""
     bed.heard.fires = bed.heard.fires or (FiringAlert(tenant="vision", model="defects"),)
     for number, answer in enumerate(answers):
         bed.found = lambda place, answer=answer: answer
@@ -248,12 +248,24 @@ def looked(bed: Bed, *answers: tuple[Diagnosis, ...]) -> None:
         del bed.loop._running[chosen[0]]
 
 
-def test_a_page_whose_cause_was_unknown_is_looked_at_again_and_corrected() -> None:
+def test_a_page_whose_cause_was_another_is_looked_at_again_and_corrected() -> None:
     bed = Bed()
-    looked(bed, UNKNOWN, SLOW)
+    looked(bed, SLOW, MORE)
     assert [each.split(":")[0] for each in bed.said] == ["vision/defects", "Correction"]
-    assert [each["labels"]["cause"] for each in bed.heard.causes()["vision/defects"]] == [SLOW[0].cause], "what was told before has ended"
+    assert [each["labels"]["cause"] for each in bed.heard.causes()["vision/defects"]] == [MORE[0].cause], "what was told before has ended"
     assert "headway_diagnosis_corrected_total 1.0" in bed.loop.text()
+
+
+def test_that_nobody_knows_why_is_told_by_the_second_look_alone() -> None:
+    soon, never = Bed(), Bed()
+    looked(soon, UNKNOWN, SLOW)
+    assert [each.split(":")[0] for each in soon.said] == ["vision/defects"] and SLOW[0].links[-1].says in soon.said[0]
+    looked(never, UNKNOWN)
+    assert never.said == []
+    never.moment += alert_loop.AGAIN_SECONDS
+    never.loop.again()
+    never.end()
+    assert ["unknown" in each for each in never.said] == [True]
 
 
 def test_a_page_is_corrected_once_and_never_more() -> None:
@@ -367,7 +379,7 @@ def test_a_storm_of_one_service_is_one_message_and_one_correction() -> None:
     bed = Bed()
     for number in range(50):
         bed.loop.take(notification(alert(namespace="vision", model="defects", pod=f"p{number}")))
-    looked(bed, UNKNOWN, SLOW, SLOW)
+    looked(bed, SLOW, MORE, MORE)
     assert len(bed.said) == 2
 
 
