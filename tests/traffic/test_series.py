@@ -43,7 +43,7 @@ def test_each_kind_of_answer_adds_as_many_series_as_the_sizing_says(serving: Ser
     assert set(found.values()) == {sizing.answer_series()}
 
 
-def test_the_bytes_of_requests_are_counted_for_each_model_once_whatever_its_answers(serving: Serving) -> None:
+def test_bytes_of_requests_are_counted_once_a_model_whatever_its_answers(serving: Serving) -> None:
     asked = serving.request(CLASSIFIER)
     of = {"tenant": CLASSIFIER.tenant, "model": CLASSIFIER.model}
 

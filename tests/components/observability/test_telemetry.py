@@ -295,7 +295,7 @@ def annotation(page: Dashboard) -> str:
     return str(found["expr"])
 
 
-def test_dashboards_that_know_a_tenant_show_how_long_each_release_was_in_which_state() -> None:
+def test_dashboards_of_a_tenant_show_how_long_each_release_was_in_its_state() -> None:
     of_service = service_dashboard("vision", MODELS["defects"])
     assert annotation(of_service) == f'max by (tenant, model, release, state) ({RELEASE_STATE}{{tenant="vision",model="defects"}})'
     assert 'tenant=~"$tenant"' in annotation(layers.MODEL_SERVER)

@@ -87,7 +87,7 @@ def test_what_is_asked_of_envoy_the_gateways_proxies_are_told_to_emit() -> None:
     assert not [each for each in asked if not each.startswith(emitted)]
 
 
-def test_each_statistic_of_the_gateway_that_is_asked_for_has_a_logger_that_writes_it() -> None:
+def test_each_statistic_of_the_gateway_that_is_asked_for_is_written() -> None:
     written = {
         f"envoy_{each['typed_config']['stat_prefix']}_{stat['stat']['name']}"
         for each in gateway_measures.access_log()

@@ -40,7 +40,7 @@ def test_what_a_fault_does_behind_it_follows_from_the_play() -> None:
         assert sum(values[62:]) / len(values[62:]) > 1.2 * sum(values[:60]) / 60, measure
 
 
-def test_sequences_wait_where_there_is_no_place_and_are_thrown_out_of_a_full_cache() -> None:
+def test_sequences_wait_for_a_place_and_are_thrown_out_of_a_full_cache() -> None:
     played = {case.name: case.played(1).series for case, _ in CASES if case.name.startswith("streamed: ")}
 
     def since(name: str, measure: str) -> float:

@@ -101,7 +101,7 @@ def test_a_release_that_happens_at_the_same_time_is_not_blamed(cause: str) -> No
     assert [each.cause for each in found] == [cause]
 
 
-def test_a_version_that_cannot_be_loaded_is_the_cause_where_only_its_replicas_end() -> None:
+def test_a_version_that_cannot_be_loaded_is_the_cause_where_only_it_ends() -> None:
     (found,) = diagnoses(played(states=(says(StateKind.LOAD_FAILED),), changes=(release(30.0),)))
     assert [link.name for link in found.links] == ["missing", "load-failure", "new-version"]
 
@@ -151,7 +151,7 @@ def test_a_shorter_batch_delay_makes_nobody_wait() -> None:
     assert found.cause == "batch-larger"
 
 
-def test_a_version_on_its_way_that_cannot_be_loaded_is_named_however_long_it_tries() -> None:
+def test_a_version_that_cannot_be_loaded_is_named_however_long_it_tries() -> None:
     old = wrote("artifact.digest", "a", "b", kind=ChangeKind.CANDIDATE, before=3000.0)
     (found,) = diagnoses(played(states=(says(StateKind.LOAD_FAILED),), changes=(old,)))
     assert [link.name for link in found.links] == ["missing", "load-failure", "candidate-unfit"]

@@ -78,7 +78,7 @@ def test_a_limiter_that_is_away_and_had_refused_nothing_is_no_cause() -> None:
     assert causes(played({"limiter_ready": 0.0, "compute": 0.060})) == ["model-slower"]
 
 
-def test_what_is_not_asked_again_of_replicas_that_take_no_connection_is_no_full_pool() -> None:
+def test_what_is_not_asked_again_without_a_connection_is_no_full_pool() -> None:
     """Envoy calls both an overflow."""
     found = diagnoses(played({"errors": 0.3, "pool_overflow": 0.2, "refused_there": 0.3, "unreached": 0.1}))
     assert "pool-full" not in [each.cause for each in found]
