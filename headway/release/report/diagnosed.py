@@ -70,7 +70,7 @@ def _html_of(this: Mapping[str, Any]) -> str:
         for title, rows, left, right in doubts
         if rows
     )
-    return f"<p><b>{escape(messages.sentence(this['summary']))}</b></p>{f'<ol>{chain}</ol>' if chain else ''}{tables}"
+    return f"<p><b>{escape(this['summary'])}.</b></p>{f'<ol>{chain}</ol>' if chain else ''}{tables}"
 
 
 def _compared(versions: Sequence[Mapping[str, Any]]) -> str:

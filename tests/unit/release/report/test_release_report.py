@@ -150,7 +150,7 @@ def test_a_rolled_back_releases_page_has_its_diagnosis(ended: tuple[Scene, Rollo
     tags.feed(text)
     assert tags.open == [] and tags.loaded == []
     said = " ".join(" ".join(tags.text).split())
-    assert "Vision/defects: answers take longer, because the version that serves takes longer for the same work" in said
+    assert "vision/defects: answers take longer, because the version that serves takes longer for the same work" in said
     assert "mean time of the model itself 60 ms 18 ms +41 to +43 ms" in said
     assert "memory in use (no difference proven)" in said
     assert "&lt;i&gt;away" in text and "<i>away" not in text
