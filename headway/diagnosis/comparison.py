@@ -15,6 +15,8 @@ LEAST_BLOCKS = 3
 """Of fewer nobody knows how they scatter."""
 _MOST_CORRELATION = 0.8
 _CONFIDENCE = 0.95
+APART = 2.0
+"""Every value since is so many times every value before: what goes on growing is more, however much its own trend scatters its mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,4 +82,17 @@ def compared(before: Sequence[float], since: Sequence[float]) -> BeforeAfter | N
     free = total**2 / sum(v**2 / m.free for v, m in zip(variances, (first, second), strict=True)) if total else 1.0
     half = float(t.ppf((1 + _CONFIDENCE) / 2, max(free, 1.0))) * math.sqrt(total)
     change = second.value - first.value
-    return BeforeAfter(before=first.value, since=second.value, low=change - half, high=change + half, blocks=(first.blocks, second.blocks))
+    least = apart(before, since)
+    return BeforeAfter(
+        before=first.value,
+        since=second.value,
+        low=max(change - half, least) if least else change - half,
+        high=change + half,
+        blocks=(first.blocks, second.blocks),
+    )
+
+
+def apart(before: Sequence[float], since: Sequence[float]) -> float | None:
+    """By how much the least value since is more than the greatest before, where it is `APART` times as much."""
+    least, most = (choose(filter(math.isfinite, values)) for choose, values in ((min, since), (max, before)))
+    return least - most if least > 0 and least >= APART * most else None

@@ -2,7 +2,8 @@
 
 The moment is where the sum of squares around both means is least (the least-squares estimate of one change; Bai, "Least squares estimation
 of a shift in linear processes", 1994). A median of three takes out minutes that were odd by themselves and keeps steps where they are. What
-had begun before the series, or is over, is no change.
+had begun before the series, or is over, is no change. What grows and grows has no second level: it began where every later value is many times
+every earlier one.
 
 A series may hold an incident that is over, which neither hides the next one nor is its calm. So it is first cut into levels, by the least sum
 of squares with a price for each cut (optimal partitioning; Jackson and others, "An algorithm for optimal partitioning of data on an interval",
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.diagnosis.comparison import LEAST_BLOCKS, mean
+from headway.diagnosis.comparison import APART, LEAST_BLOCKS, mean
 from headway.release.evidence.samples import TimedValue
 
 _ERRORS = 5.0
@@ -48,12 +49,22 @@ def onset(samples: Sequence[TimedValue]) -> Onset | None:
     values = smooth[calm:]
     if len(values) < 2 * LEAST_BLOCKS:
         return None
+    if at := _apart(values):
+        return Onset(time=finite[calm + at - 1][0], calm=finite[calm][0])
     left = {at: _scatter(values[:at]) + _scatter(values[at:]) for at in range(LEAST_BLOCKS, len(values) - LEAST_BLOCKS + 1)}
     at = min(left, key=lambda each: (left[each], each))
     before, since = mean(values[:at].tolist()), mean(values[at:].tolist())
     if before is None or since is None or since.value - before.value <= _ERRORS * float(np.hypot(before.error, since.error)):
         return None
     return Onset(time=finite[calm + at - 1][0], calm=finite[calm][0])
+
+
+def _apart(values: _Floats) -> int:
+    """The first place from which on every value is many times every earlier one, as where a queue grows and grows; 0 where none is."""
+    most, least = np.maximum.accumulate(values)[:-1], np.minimum.accumulate(values[::-1])[::-1][1:]
+    found = np.flatnonzero((least > 0) & (least >= APART * most)) + 1
+    within = found[(found >= LEAST_BLOCKS) & (found <= len(values) - LEAST_BLOCKS)]
+    return int(within[0]) if len(within) else 0
 
 
 def _last_calm(values: _Floats) -> int:

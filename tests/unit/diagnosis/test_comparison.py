@@ -66,6 +66,13 @@ def test_the_onset_is_the_last_sample_of_before() -> None:
     assert onset(_steps(1, 1, 1, 1, 5, 5, 5, 5)) == Onset(time=180.0, calm=0.0)
 
 
+def test_what_grows_and_grows_began_where_it_left_its_level() -> None:
+    growing = _steps(*[1.0, 1.1, 0.9] * 10, *(3.0 * 1.5**step for step in range(6)))
+    assert onset(growing) == Onset(time=29 * 60.0, calm=0.0)
+    found = compared([each for _, each in growing[:30]], [each for _, each in growing[30:]])
+    assert found is not None and found.rose(2.0)
+
+
 def test_a_minute_that_was_odd_moves_no_onset() -> None:
     assert onset(_steps(1, 9, 1, 1, 1, 1, 5, 5, 5, 5, 5, 5)) == Onset(time=300.0, calm=0.0)
 
