@@ -1,8 +1,8 @@
 """Incidents of the real bed, recorded: each fault that can be rehearsed, put into the demonstration that runs (Triton, Envoy, Prometheus, KEDA,
 users who never stop), and what a diagnosis would have read at three moments. And how a diagnosis does on what was recorded, without the bed.
 
-`make demo-traffic`, then `make record-incidents`: the faults in an order drawn by a seed, one soon after the other, so that the hour before holds
-incidents that are over. It goes on where it was interrupted. A record is what `headway.diagnosis.gathering` read, as JSON.
+`make demo-traffic`, then `make record-incidents`: the faults in an order drawn by a seed, the next one once no page fires and a little after, so
+that the hour before holds incidents that are over. It goes on where it was interrupted. A record is what `headway.diagnosis.gathering` read, as JSON.
 """
 
 import argparse
@@ -25,13 +25,17 @@ from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import Diagnosis, diagnoses
 from headway.release.service_place import place
-from sandbox.layout import HOME_VARIABLE
+from sandbox.cluster.processes import Supervisor
+from sandbox.layout import HOME_VARIABLE, Layout
+from sandbox.rehearsal import pages
 from sandbox.rehearsal.catalogue import FAULTS, Fault
 
 RECORDED = Path(__file__).parent / "recorded"
 LOOKS = (60.0, 90.0, 150.0)
 """Seconds after the fault was put in."""
-_PAUSE_SECONDS = 90.0
+_PAUSE_SECONDS = 60.0
+_QUIET_SECONDS = 900.0
+"""So long a page may go on to fire after its fault is out: it would hide the next one's."""
 _HOUR = 3600.0
 _LAYERS = {each.name: each.layer for each in HYPOTHESES}
 
@@ -100,6 +104,14 @@ def _first(said: Sequence[tuple[float, str]], began: float, fits: Callable[[str]
     return next((round(moment - began, 1) for moment, line in said if moment >= began and fits(line)), None)
 
 
+def _until_quiet(state: Path, project: Path) -> None:
+    port = Supervisor(Layout(project=project, state=state, cache=state)).port("prometheus")
+    end = time.monotonic() + _QUIET_SECONDS
+    while time.monotonic() < end and any(each.severity == "page" for each in pages.raised(port) or ()):
+        time.sleep(5.0)
+    time.sleep(_PAUSE_SECONDS)
+
+
 def table(records: Sequence[Record]) -> Iterator[str]:
     """By look: how many causes are exact, named at all, and of the right layer."""
     yield f"{len(records)} incidents of {len({each.fault for each in records})} faults on the real bed"
@@ -144,7 +156,7 @@ def main() -> int:
             incident = record(fault, words.state.resolve(), project)
             write(incident, file)
             print("\n".join(table([incident])), flush=True)
-            time.sleep(_PAUSE_SECONDS)
+            _until_quiet(words.state.resolve(), project)
     if found := [read(file) for file in sorted(words.into.glob("*.json.gz"))]:
         print("\n".join(table(found)))
     return 0
