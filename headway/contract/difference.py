@@ -139,9 +139,9 @@ def _changed(path: FieldPath, old: Any, new: Any) -> Iterator[tuple[FieldPath, A
             old, new = before, after
     if isinstance(old, dict) and isinstance(new, dict):
         was, now = cast(dict[str, Any], old), cast(dict[str, Any], new)
-        for key in sorted({*was, *now}):
+        for key in sorted({*was, *now}, key=str):  # a file that is no contract has other keys than text, too
             if was.get(key) != now.get(key):
-                yield from _changed((*path, key), was.get(key), now.get(key))
+                yield from _changed((*path, str(key)), was.get(key), now.get(key))
     elif old != new:
         yield path, old, new
 

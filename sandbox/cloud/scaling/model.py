@@ -18,6 +18,8 @@ from headway.problem import UserError
 from sandbox.cloud.autoscaler import Body
 
 EXPANDERS = ("priority", "least-waste")
+_DECIDES_NOTHING = ("emit-per-nodegroup-metrics",)
+"""What is only told by it (`metrics.RegisterAll` in `main.go`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ class AutoscalerArguments:
     @classmethod
     def of_chart(cls, values: Mapping[str, Any]) -> "AutoscalerArguments":
         """From the values of its chart. UserError names every argument that is not modelled."""
-        given = {name.replace("-", "_"): value for name, value in values["extraArgs"].items()}
+        given = {name.replace("-", "_"): value for name, value in values["extraArgs"].items() if name not in _DECIDES_NOTHING}
         if given.pop("balance_similar_node_groups", False):
             given["balance_similar_node_groups"] = True
         known = {each.name: each for each in fields(cls)}

@@ -174,6 +174,14 @@ def test_a_commit_tells_what_it_wrote_into_contracts_and_the_environment(checkou
     assert "(Save money) wrote tenants/vision/tenant.yaml" in found[ChangeKind.CONTRACT].words
 
 
+@pytest.mark.parametrize("text", ["1: a\nquota: b\n", "- a\n", "null\n", "{{{", "? [a]\n: b\n", "\x00", "true: 1\n2.5: {~: 3}\n"])
+def test_a_committed_file_that_is_no_contract_ends_no_diagnosis(checkout: Path, text: str) -> None:
+    (checkout / "tenants/vision/defects.yaml").write_text(text)
+    git(checkout, "commit", "-qam", "Oops\x1f1\x1f", at="2026-11-29T00:55:00Z")
+    (found,) = commits(checkout, 52)
+    assert "wrote tenants/vision/defects.yaml" in found.words
+
+
 def test_commits_of_another_time_or_tenant_are_none_of_the_services(checkout: Path) -> None:
     assert commits(checkout, 45) == ()
 
