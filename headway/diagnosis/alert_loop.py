@@ -7,13 +7,12 @@ How Alertmanager asks (v0.28.1): a notification whose answer is 5xx or none is s
 What is lost: whoever was still to be asked when the process is killed. The next one begins with every page that fires and is not explained, and
 Alertmanager repeats every page.
 
-A page is looked at a second time, within its first minute, when there is more to compare: what then is another cause is told as a correction,
-once for as long as the page fires (`episode.py`). That nobody knows why is told by the second look alone. A notification of what has ended ends
-what was told of it.
+After each notification a page is looked at a second time, within a minute, when there is more to compare, for another fault may have begun under
+the page of one before: what then is another cause is told as a correction, once for as long as the page fires (`episode.py`). That nobody knows
+why is told by the second look alone. A notification of what has ended ends what was told of it.
 """
 
 import http.server
-import math
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -96,8 +95,6 @@ class AlertLoop:
         """Services of which an alert has ended."""
         self._again: dict[str, float] = {}
         """When a service's second look is due, by the clock."""
-        self._paged: dict[str, float] = {}
-        """When Alertmanager last asked about a service's page, by the clock."""
         self._running: dict[str, tuple[float, _Ask]] = {}
         self._last: dict[str, tuple[float, _Ask]] = {}
         self._verdicts = dict.fromkeys(DiagnosisVerdict, 0)
@@ -220,7 +217,10 @@ class AlertLoop:
             return
         if ask.again and chain not in self._hurt(self.alertmanagers.pages(), (chain,)):
             return  # the page has ended, and another replica was told so
-        first = ask.page and not ask.again and self._is_new(chain)
+        first = ask.page and not ask.again
+        if first:
+            with self._changed:
+                self._again.setdefault(chain, self.clock() + AGAIN_SECONDS)
         at, urgency = self.now(), episode.PAGE if ask.page else episode.TICKET
         found = self.diagnose(service.place, at)
         for each in found:
@@ -232,16 +232,6 @@ class AlertLoop:
         self._corrected += news.corrects
         for each in news.told:
             self.say(each["annotations"]["summary"])
-
-    def _is_new(self, chain: str) -> bool:
-        """Whether its page is, which then is looked at again."""
-        with self._changed:
-            moment = self.clock()
-            new = moment - self._paged.get(chain, -math.inf) > episode.LASTS_SECONDS[episode.PAGE]
-            if new:
-                self._again[chain] = moment + AGAIN_SECONDS
-            self._paged[chain] = moment
-            return new
 
     @staticmethod
     def _hurt(fires: Sequence[notification.FiringAlert], known: Collection[str]) -> set[str]:
@@ -258,7 +248,6 @@ class AlertLoop:
             fire = {*notification.asked(fires, known).named, *paged}
             with self._changed:
                 for chain in set(chains) - paged:
-                    self._paged.pop(chain, None)
                     self._again.pop(chain, None)
             gone = [each for chain in chains for each in episode.over(causes.get(chain, ()), paged=chain in paged, fires=chain in fire)]
             if gone:

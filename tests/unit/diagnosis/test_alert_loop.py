@@ -289,6 +289,16 @@ def test_a_page_is_looked_at_again_once() -> None:
     assert bed.loop._free() == []
 
 
+def test_another_fault_under_the_page_of_one_before_is_looked_at_twice_too() -> None:
+    bed = Bed()
+    looked(bed, SLOW, SLOW, SLOW)  # the third: Alertmanager tells of another alert, and it is too early to see why
+    bed.moment += alert_loop.AGAIN_SECONDS
+    bed.found = lambda place: MORE
+    bed.loop.again()
+    bed.end()
+    assert [each.split(":")[0] for each in bed.said] == ["vision/defects", "Correction"]
+
+
 def test_a_page_that_has_ended_is_not_looked_at_again() -> None:
     bed = Bed()
     looked(bed, SLOW)
