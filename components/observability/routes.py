@@ -35,7 +35,7 @@ _URGENT = ["severity", *_SERVICE]
 """For a receiver that gets tickets too: a page does not hide in one."""
 
 DIAGNOSIS = "diagnosis"
-_EXPLAINS: Mapping[str, Any] = {"groupBy": list(CAUSE_GROUP), "groupWait": CAUSE_WAIT}
+_EXPLAINS: Mapping[str, Any] = {"groupBy": [*CAUSE_GROUP, CAUSE_URGENCY], "groupWait": CAUSE_WAIT}
 _DIAGNOSIS_URL = f"http://{DIAGNOSIS_NAMESPACE}.{DIAGNOSIS_NAMESPACE}.svc.cluster.local:{DIAGNOSIS_PORT}/alerts"
 
 _INHIBIT = [

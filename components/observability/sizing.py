@@ -37,8 +37,10 @@ POD_SERIES, DEPLOYMENT_SERIES, NODE_SERIES = 90, 40, 980
 """kube-state-metrics and cAdvisor of one pod, kube-state-metrics of one deployment with its autoscaler, node
 exporter and log agent of a node.
 """
-RULES_AN_OBJECTIVE = 8
-"""Seven windows and the allowed share."""
+RULES_AN_OBJECTIVE = 9
+"""Seven windows, a minute where a breakdown is told apart, and the allowed share."""
+RELEASE_SERIES = 2 * 10
+"""What both replicas of the diagnosis loop say of a service's releases, while one is under way."""
 PLATFORM_SERIES = 60_000
 """Of the platform's own pods: API server, Istio, Prometheus itself, with the chart's defaults."""
 
@@ -95,6 +97,7 @@ def series_of(service: ServiceSize, gateways: int) -> int:
         + gateways * COUNTED_SERIES
         + recorded
         + service.objectives * RULES_AN_OBJECTIVE
+        + RELEASE_SERIES
     )
 
 

@@ -66,7 +66,7 @@ def manifests(
             body=loops.deployment(NAME, NAME, _container(image, region, known, links), grace_seconds=60, settings=NAME),
         ),
         Manifest(role="budget", body=loops.budget(NAME, NAME)),
-        Manifest(role="monitor", body=loops.monitor(NAME, NAME, PORT_NAME)),
+        Manifest(role="monitor", body=loops.monitor(NAME, NAME, PORT_NAME, series=5000)),
     )
 
 

@@ -17,11 +17,14 @@ from headway.contract.units import Duration
 from headway.diagnosis.episode import LASTS_SECONDS, PAGE, TICKET
 from headway.ledger.witness import named
 from headway.release.evaluator.in_cluster import diagnosed_services
+from headway.release.release_series import ReleaseSeries
 from headway.wire import CAUSE_GROUP, CAUSE_SEVERITY, CAUSE_URGENCY, DIAGNOSIS_NAMESPACE, DIAGNOSIS_PORT, GATEWAY_NAMESPACE
 from policies.guardrails.view import plain
 from tests.components.contracts import DEFECTS, EMBEDDINGS
 from tests.components.program import layer
 from tests.iam_evaluator import Request, allowed
+from tests.unit.release.driver.test_rollout_state import APPLIED, divided, intended, observed
+from tests.unit.release.test_release_series import Told
 
 IMAGE = f"registry.example.com/headway@sha256:{'a' * 64}"
 RECEIVERS = {"assist/chat": "assist-oncall", "vision/defects": "vision-oncall"}
@@ -121,6 +124,14 @@ def test_pages_and_tickets_are_asked_about_and_still_told() -> None:
     assert cause["groupBy"] == list(CAUSE_GROUP)
 
 
+def test_what_it_shows_of_a_hundred_services_releases_is_scraped_whole() -> None:
+    services = {f"vision/m{number}": lambda: Told(intended(divided(10)), APPLIED, observed()) for number in range(100)}
+    series = ReleaseSeries(lambda: services, print)
+    series.look()
+    shown = sum(not line.startswith("#") for line in series.text().splitlines())
+    assert 5 * len(services) < shown < BODIES["monitor"]["spec"]["sampleLimit"] / 2, "and what the loop shows of itself"
+
+
 def test_the_cause_of_a_ticket_wakes_nobody() -> None:
     spec = routes.platform_routes(diagnosed=True)["spec"]
     labels = {"severity": CAUSE_SEVERITY, CAUSE_URGENCY: "ticket"}
@@ -149,7 +160,8 @@ def test_a_tenant_gets_its_causes_by_the_receiver_of_the_contract() -> None:
     for route in found["spec"]["route"]["routes"]:
         if route["matchers"][0]["value"]:
             (cause,) = route["routes"]
-            assert (cause["groupBy"], cause["groupWait"]) == (list(CAUSE_GROUP), routes.CAUSE_WAIT)
+            # A page's cause waits for no ticket's message (Alertmanager, `group_interval`).
+            assert (cause["groupBy"], cause["groupWait"]) == ([*CAUSE_GROUP, CAUSE_URGENCY], routes.CAUSE_WAIT)
             assert cause["matchers"] == [{"name": "severity", "value": CAUSE_SEVERITY, "matchType": "="}]
 
 

@@ -138,6 +138,15 @@ def test_a_bucket_that_a_killed_create_made_is_its_own_to_a_host_that_goes_on(wo
     assert again[0] == made.id
 
 
+def test_a_queue_of_the_same_is_answered_again_after_a_kill(world: World) -> None:
+    """SQS API reference, CreateQueue: QueueNameExists where an attribute differs."""
+    made = world.make("sqs/queue", "q", name="work")
+    repeated = Watch(repeated=True)
+    assert world.another().create(made.urn, made.type, made.name, made.inputs, repeated)[0] == made.id
+    with pytest.raises(ProviderError, match=r"AlreadyExists: .*work"):
+        world.another().create(made.urn, made.type, made.name, {**made.inputs, "visibilityTimeoutSeconds": 60}, repeated)
+
+
 def test_an_object_holds_its_content_and_answers_its_version(world: World, tmp_path: Path) -> None:
     made = bucket(world)
     world.make("s3/bucketVersioning", "v", bucket=made.id, versioningConfiguration={"status": "Enabled"})

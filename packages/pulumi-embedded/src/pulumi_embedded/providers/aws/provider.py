@@ -35,7 +35,7 @@ from pulumi_embedded.providers.aws.changes import compare
 from pulumi_embedded.providers.aws.kind import ACCOUNT_ID, AwsKind, Facts, at, merged_tags
 from pulumi_embedded.providers.aws.limits import violations
 from pulumi_embedded.providers.aws.naming import identified, is_made_up, made_up_name
-from pulumi_embedded.providers.aws.overwriting import OVERWRITTEN
+from pulumi_embedded.providers.aws.overwriting import ANSWERED_AGAIN, OVERWRITTEN
 from pulumi_embedded.providers.conform import closest, join, nonconformities
 from pulumi_embedded.providers.schema import declares, provider_schema
 
@@ -169,11 +169,11 @@ class AwsProvider(Provider):
         if step.preview:
             return "", kind.compute(facts)
         known = {id for own, id in self._named_by_engine if own == urn}
-        found_again = step.repeated and (self._takes_over or type in OVERWRITTEN)
+        found_again = step.repeated and (self._takes_over or type in OVERWRITTEN or type in ANSWERED_AGAIN)
         orphan = self._account.orphan(type, urn, known) if found_again else None
         if orphan is not None and orphan.inputs == _concealed(kind, inputs):
             return self._finish(kind, orphan, inputs, step)
-        if orphan is not None:
+        if orphan is not None and (self._takes_over or type in OVERWRITTEN):
             self._discard(orphan, step)
         references.check(self._account, kind, facts)
         facts = replace(facts, created=self._clock(), extra=self._backend(type).before(facts))
@@ -186,9 +186,13 @@ class AwsProvider(Provider):
             )  # fmt: skip
         except KeyError as error:
             handle = error.args[0]
+            whose = (
+                "this resource's own creation was cut off and may have made it: delete it there"
+                if step.repeated
+                else ("it belongs to another resource: choose another name")
+            )
             raise ProviderError(
-                f"AlreadyExists: {handle.of} {handle.value} exists in the simulated account; "
-                f"it belongs to another resource: choose another name, or import it"
+                f"AlreadyExists: {handle.of} {handle.value} exists in the simulated account; {whose}, or import it"
             ) from None
         return self._finish(kind, object, inputs, step)
 
