@@ -285,6 +285,13 @@ def _iam(action: str, duty: Duty) -> Iterator[Scope]:
         yield "IamBounded", duty.roles, bounded, ""
     else:
         yield "Iam", duty.roles, {}, ""
+        if action == "iam:GetRole" and duty.kind == "cluster":
+            # EKS looks with the caller's rights whether its own roles are there (terraform-aws-modules/terraform-aws-eks#823: "Failed to validate
+            # if SLR ... already exists due to missing permissions for 'iam:GetRole'").
+            linked = [
+                f"arn:aws:iam::{duty.account_id}:role/aws-service-role/{service}/*" for service in SERVICES if service.startswith("eks")
+            ]
+            yield "IamLinked", linked, {}, ""
 
 
 def _tagged(action: str, duty: Duty, bounded: Mapping[str, Mapping[str, str]]) -> Scope:

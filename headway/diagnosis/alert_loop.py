@@ -74,6 +74,12 @@ class _Ask:
         """Whether who is asked so need not be asked as `other` too."""
         return (self.page or not other.page) and (not self.suspected or other.suspected)
 
+    def joined(self, other: "_Ask | None") -> "_Ask":
+        """One question in place of both."""
+        if other is None:
+            return self
+        return _Ask(suspected=self.suspected and other.suspected, page=self.page or other.page, again=self.again and other.again)
+
 
 @dataclass
 class AlertLoop:
@@ -137,7 +143,7 @@ class AlertLoop:
             for chain in [chain for chain, due in self._again.items() if moment >= due and chain not in self._running]:
                 del self._again[chain]
                 if not self._ending:
-                    self._waiting.setdefault(chain, _Ask(suspected=False, again=True))
+                    self._waiting[chain] = _Ask(suspected=False, again=True).joined(self._waiting.get(chain))
             self._changed.notify_all()
 
     def _add(self, asked: Mapping[str, _Ask]) -> bool:
@@ -148,7 +154,11 @@ class AlertLoop:
             if len(self._waiting.keys() | new.keys()) > MOST_WAITING or self._ending:
                 self._refused += 1
                 return False
-            self._waiting |= new
+            for chain, ask in new.items():
+                self._waiting[chain] = ask.joined(self._waiting.get(chain))
+            for chain, ask in asked.items():
+                if ask.page and not ask.suspected and chain not in self._waiting:  # what it tells of may be newer than the last look
+                    self._again.setdefault(chain, moment + AGAIN_SECONDS)
             self._changed.notify_all()
             return True
 
@@ -210,12 +220,13 @@ class AlertLoop:
         except Exception as failure:  # as in `work`
             self._failed += 1
             self.say(f"{len(chains)} services cannot be looked over: {type(failure).__name__}: {printable(str(failure))[:300]}")
+            yield from chains
 
     def _one(self, chain: str, ask: _Ask) -> None:
         service = self.services().get(chain)
         if service is None:  # its contract has gone meanwhile
             return
-        if ask.again and chain not in self._hurt(self.alertmanagers.pages(), (chain,)):
+        if ask.again and chain not in self._hurt(self.alertmanagers.pages(), self.services()):
             return  # the page has ended, and another replica was told so
         first = ask.page and not ask.again
         if first:
@@ -320,7 +331,8 @@ def _asks(fires: Sequence[notification.FiringAlert], known: Collection[str]) -> 
     found: dict[str, _Ask] = {}
     for page in (False, True):
         asked = notification.asked([each for each in fires if each.page is page], known)
-        found |= {chain: _Ask(suspected=chain not in asked.named, page=page) for chain in (*asked.suspected, *asked.named)}
+        for chain in (*asked.suspected, *asked.named):
+            found[chain] = _Ask(suspected=chain not in asked.named, page=page).joined(found.get(chain))
     return found
 
 

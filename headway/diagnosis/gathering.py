@@ -47,6 +47,8 @@ _Answer = TypeVar("_Answer")
 
 UNREAD = (UserError, OutOfReachError, UnansweredError, UnreachableError, MissingStoreError)
 """What a source raises that is away."""
+_ODD = (ValueError, TypeError, KeyError, AttributeError, IndexError)
+"""What an object raises that is not as its type says: others write it."""
 
 
 def why_unread(failure: Exception) -> str:
@@ -62,7 +64,9 @@ class _Collected:
             return ask()
         except UNREAD as failure:
             self.blind.append(Blindness(what=what, why=why_unread(failure)))
-            return otherwise
+        except _ODD as failure:
+            self.blind.append(Blindness(what=what, why=f"something there is not as it should be ({type(failure).__name__}: {failure})"))
+        return otherwise
 
 
 def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Sequence[Event]] | None = None) -> Observed:
@@ -71,8 +75,8 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
     collected = _Collected()
     step = max(SCRAPES_A_STEP * here.port.scrape_seconds, LEAST_STEP)
     hosts: dict[str, str] = {}
-    series = collected.heard(METRICS, lambda: _measured(here, at, since, step, hosts), {})
-    if not collected.blind and "requests" not in series:
+    series = collected.heard(METRICS, lambda: _measured(here, collected, at, since, step, hosts), {})
+    if not any(each.what == METRICS for each in collected.blind) and "requests" not in series:
         collected.blind.append(Blindness(what=REQUESTS, why="the gateway's proxies are not read, or not all of them"))
     collected.blind += unseen(series)
     releases = collected.heard("releases", lambda: fold(look() if look else here.ledger().look()), None)
@@ -173,7 +177,7 @@ def _off(here: ServicePlace, routes: Routes) -> bool:
 Series = Mapping[str, Mapping[str, Sequence[TimedValue]]]
 
 
-def _measured(here: ServicePlace, at: float, since: float, step: float, hosts: dict[str, str]) -> Series:
+def _measured(here: ServicePlace, collected: _Collected, at: float, since: float, step: float, hosts: dict[str, str]) -> Series:
     client = Prometheus(here.endpoints()[0], timeout_seconds=_ANSWER_SECONDS)
     window = f"{step:.0f}s"
     try:
@@ -183,7 +187,9 @@ def _measured(here: ServicePlace, at: float, since: float, step: float, hosts: d
             marked = " or ".join(
                 f'label_replace({query(each, here.tenant, here.model, window)}, "{_NAMED}", "{each.name}", "", "")' for each in these
             )
-            for each in client.samples(f"({marked})[{since:.0f}s:{window}]", at):
+            asked = partial(client.samples, f"({marked})[{since:.0f}s:{window}]", at)
+            # Without the service's own there is nothing; what else is too much for one answer is missed alone.
+            for each in asked() if sight is Sight.SERVICE else collected.heard(f"metrics by {sight.name.lower()}", asked, []):
                 label = each.labels.get(sight.value, "")
                 found.setdefault(each.labels[_NAMED], {})[label] = tuple(each.samples)
                 if HOST in each.labels:
@@ -235,7 +241,8 @@ def _cluster(
 
     strays = way_states.astray(routes, deployments, releases, here.model) if routes is not None and releases is not None else ()
     way = (*collected.heard("releases", lambda: _standing(here, tuple(strays), releases), ()), *way_states.invalid(certificates, at=at))
-    return (*states.states(deployments, pods, nodes, others, events, at=at), *way), tuple(written())
+    stand = collected.heard("objects", lambda: tuple(states.states(deployments, pods, nodes, others, events, at=at)), ())
+    return (*stand, *way), collected.heard("changes", lambda: tuple(written()), ())
 
 
 def _standing(here: ServicePlace, strays: tuple[State, ...], before: ServiceState | None) -> tuple[State, ...]:

@@ -38,13 +38,17 @@ def states(
     return tuple(dict.fromkeys(found))
 
 
+_OVER = ("Failed", "Succeeded")
+"""A pod that was refused by its node, or ended with it, stays until it is collected; another one is in its place."""
+
+
 def _missing(
     deployments: Iterable[Body], pods: Iterable[Body], nodes: Sequence[Body], others: Sequence[Body], events: Iterable[Body], at: float
 ) -> Iterator[State]:
     about = _by_object(events)
     for pod in pods:
         name = str(pod["metadata"]["name"])
-        if evicted(pod):
+        if evicted(pod) or pod.get("status", {}).get("phase") in _OVER:
             continue
         this = pending(pod, nodes, others, about.get(name, ()))
         if this is None or this.kind is PendingKind.LEAVING:
@@ -52,7 +56,8 @@ def _missing(
         if this.kind is PendingKind.ENDED and any("terminated" in each.get("lastState", {}) for each in _containers(pod)):
             continue  # `_ended` says how
         since = seconds(pod["metadata"].get("creationTimestamp"))
-        if this.kind is PendingKind.UNREADY and since is not None and at - since < _ON_ITS_WAY and not _restarts(pod):
+        on_its_way = _starts(pod) or (since is not None and at - since < _ON_ITS_WAY)
+        if this.kind is PendingKind.UNREADY and on_its_way and not _restarts(pod):
             continue
         kind = StateKind.PROBE_FAILING if this.kind is PendingKind.UNREADY and _fails_its_probe(pod, about.get(name, ())) else this.kind
         yield State(kind=StateKind(kind.value), subject=name, words=on_one_line(this.words), since=since, pool=pool_of(pod))
@@ -108,6 +113,11 @@ def _since(thing: Body, kind: str) -> float | None:
 def _fails_its_probe(pod: Body, events: Iterable[Body]) -> bool:
     running = any("running" in each.get("state", {}) and not each.get("ready") for each in _containers(pod))
     return running and any(each.get("reason") == "Unhealthy" for each in events)
+
+
+def _starts(pod: Body) -> bool:
+    """Whether a startup probe still waits, which the kubelet ends in its time (Kubernetes API, `ContainerStatus.started`)."""
+    return any("running" in each.get("state", {}) and each.get("started") is False for each in _containers(pod))
 
 
 def _containers(pod: Body) -> Sequence[Body]:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from headway.contract.gpu_resources import is_gpu
+from headway.environment.kubernetes import quantity
 from headway.wire import MIG_TAINT, POOL, QUARANTINE
 
 _PULLS = frozenset(
@@ -152,7 +153,7 @@ def gpus(pod: Body) -> dict[str, int]:
         resources = container.get("resources", {})
         for resource, amount in {**(resources.get("limits") or {}), **(resources.get("requests") or {})}.items():
             if is_gpu(resource):
-                asked[resource] = asked.get(resource, 0) + int(amount)
+                asked[resource] = asked.get(resource, 0) + int(quantity(str(amount)))  # `1k` is a whole number, too
     return asked
 
 

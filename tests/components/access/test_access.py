@@ -77,6 +77,8 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (CLUSTER, "iam:CreateRole", CONTROL_PLANE, {**BOUNDARY, **TAKE}),
     (CLUSTER, "iam:TagRole", CONTROL_PLANE, dict(TAKE)),
     (CLUSTER, "iam:GetRole", CONTROL_PLANE, {}),
+    (CLUSTER, "iam:GetRole", f"{ROLES}aws-service-role/eks-nodegroup.amazonaws.com/AWSServiceRoleForAmazonEKSNodegroup", {}),
+    (CLUSTER, "iam:GetRole", f"{ROLES}aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS", {}),
     (CLUSTER, "iam:DeleteRole", CONTROL_PLANE, dict(TAG)),
     (CLUSTER, "iam:PassRole", CONTROL_PLANE, {"iam:PassedToService": "eks.amazonaws.com"}),
     (CLUSTER, "iam:PassRole", f"{ROLES}headway-prod-nodes", {"iam:PassedToService": "eks.amazonaws.com"}),

@@ -169,6 +169,13 @@ def test_without_rights_on_nodes_the_rest_is_said(world: type[Played], command: 
     assert "Not seen\n  nodes: " in answer.output
 
 
+def test_an_object_that_is_not_as_its_type_says_ends_no_diagnosis(world: type[Played], command: Command) -> None:
+    world.objects["pods"].append({**pod("odd", "r1", "stable", "n1"), "status": {"phase": "Running", "containerStatuses": 1}})
+    answer = one(command)
+    assert "Traceback" not in answer.output and answer.exit_code in (Exit.OK, Exit.REFUSED, Exit.ENVIRONMENT)
+    assert "objects: something there is not as it should be" in answer.output
+
+
 def test_of_all_services_only_those_that_hurt_are_shown(world: type[Played], command: Command) -> None:
     world.observed = played({"errors": 0.2, "failures": 0.2})
     answer = command("-e", "sandbox", "--at", WHEN, "--since", SINCE)

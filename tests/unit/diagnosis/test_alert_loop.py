@@ -246,6 +246,7 @@ def looked(bed: Bed, *answers: tuple[Diagnosis, ...]) -> None:
         assert chosen is not None
         bed.loop._one(*chosen)
         del bed.loop._running[chosen[0]]
+        bed.loop._last[chosen[0]] = bed.loop.clock(), chosen[1]
 
 
 def test_a_page_whose_cause_was_another_is_looked_at_again_and_corrected() -> None:
@@ -292,6 +293,19 @@ def test_a_page_is_looked_at_again_once() -> None:
 def test_another_fault_under_the_page_of_one_before_is_looked_at_twice_too() -> None:
     bed = Bed()
     looked(bed, SLOW, SLOW, SLOW)  # the third: Alertmanager tells of another alert, and it is too early to see why
+    bed.moment += alert_loop.AGAIN_SECONDS
+    bed.found = lambda place: MORE
+    bed.loop.again()
+    bed.end()
+    assert [each.split(":")[0] for each in bed.said] == ["vision/defects", "Correction"]
+
+
+def test_a_page_that_joins_within_a_minute_is_looked_at_after_it() -> None:
+    bed = Bed()
+    looked(bed, SLOW, SLOW)
+    bed.moment += alert_loop.FRESH_SECONDS / 4
+    bed.loop.take(page())
+    assert bed.loop._free() == [], "it was asked a moment ago"
     bed.moment += alert_loop.AGAIN_SECONDS
     bed.found = lambda place: MORE
     bed.loop.again()

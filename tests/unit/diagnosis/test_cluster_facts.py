@@ -77,6 +77,20 @@ def test_a_replica_that_has_just_been_made_is_on_its_way() -> None:
     assert kinds(young) == [StateKind.UNREADY]
 
 
+def test_a_replica_that_loads_a_large_model_is_on_its_way_until_its_startup_probe_gives_up() -> None:
+    loading = pod("p", on="n", containerStatuses=[container(state={"running": {}}, ready=False, started=False)])
+    loading["metadata"]["creationTimestamp"] = clock(30)
+    unhealthy = {"involvedObject": {"name": "p"}, "reason": "Unhealthy", "message": "Startup probe failed", "lastTimestamp": clock(55)}
+    assert kinds(loading, events=[unhealthy]) == []
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
+def test_a_pod_that_is_over_and_not_yet_collected_is_no_missing_replica(phase: str) -> None:
+    over = pod("p", on="n", phase=phase, reason="UnexpectedAdmissionError", containerStatuses=[])
+    over["metadata"]["creationTimestamp"] = clock(30)
+    assert kinds(over) == []
+
+
 def test_a_quota_that_refuses_pods_is_told_by_the_deployment() -> None:
     message = "pods is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=3, limited: pods=3"
     failure = {"type": "ReplicaFailure", "status": "True", "message": message, "lastTransitionTime": clock(50)}
