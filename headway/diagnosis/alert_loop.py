@@ -99,8 +99,8 @@ class AlertLoop:
         """By service, in the order in which they are asked."""
         self._over: dict[str, None] = {}
         """Services of which an alert has ended."""
-        self._again: dict[str, float] = {}
-        """When a service's second look is due, by the clock."""
+        self._again: dict[str, tuple[float, _Ask]] = {}
+        """When a service's next look is due, by the clock, and at what."""
         self._running: dict[str, tuple[float, _Ask]] = {}
         self._last: dict[str, tuple[float, _Ask]] = {}
         self._verdicts = dict.fromkeys(DiagnosisVerdict, 0)
@@ -140,10 +140,10 @@ class AlertLoop:
         """Ask once more for whose time has come."""
         with self._changed:
             moment = self.clock()
-            for chain in [chain for chain, due in self._again.items() if moment >= due and chain not in self._running]:
-                del self._again[chain]
+            for chain in [chain for chain, (due, _) in self._again.items() if moment >= due and chain not in self._running]:
+                _, ask = self._again.pop(chain)
                 if not self._ending:
-                    self._waiting[chain] = _Ask(suspected=False, again=True).joined(self._waiting.get(chain))
+                    self._waiting[chain] = ask.joined(self._waiting.get(chain))
             self._changed.notify_all()
 
     def _add(self, asked: Mapping[str, _Ask]) -> bool:
@@ -157,8 +157,8 @@ class AlertLoop:
             for chain, ask in new.items():
                 self._waiting[chain] = ask.joined(self._waiting.get(chain))
             for chain, ask in asked.items():
-                if ask.page and not ask.suspected and chain not in self._waiting:  # what it tells of may be newer than the last look
-                    self._again.setdefault(chain, moment + AGAIN_SECONDS)
+                if not ask.suspected and chain not in self._waiting:  # what it tells of may be newer than the last look
+                    self._again.setdefault(chain, (moment + AGAIN_SECONDS / 2, replace(ask, again=ask.page)))
             self._changed.notify_all()
             return True
 
@@ -231,7 +231,7 @@ class AlertLoop:
         first = ask.page and not ask.again
         if first:
             with self._changed:
-                self._again.setdefault(chain, self.clock() + AGAIN_SECONDS)
+                self._again[chain] = self.clock() + AGAIN_SECONDS, _Ask(suspected=False, again=True)
         at, urgency = self.now(), episode.PAGE if ask.page else episode.TICKET
         found = self.diagnose(service.place, at)
         for each in found:
@@ -258,7 +258,7 @@ class AlertLoop:
             paged = self._hurt([each for each in fires if each.page], known)
             fire = {*notification.asked(fires, known).named, *paged}
             with self._changed:
-                for chain in set(chains) - paged:
+                for chain in set(chains) - fire:
                     self._again.pop(chain, None)
             gone = [each for chain in chains for each in episode.over(causes.get(chain, ()), paged=chain in paged, fires=chain in fire)]
             if gone:

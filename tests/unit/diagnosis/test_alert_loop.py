@@ -300,6 +300,16 @@ def test_another_fault_under_the_page_of_one_before_is_looked_at_twice_too() -> 
     assert [each.split(":")[0] for each in bed.said] == ["vision/defects", "Correction"]
 
 
+def test_a_ticket_within_a_minute_of_a_page_that_ended_is_told() -> None:
+    bed = Bed(lambda place: SLOW)
+    bed.loop._last["vision/defects"] = bed.loop.clock(), alert_loop._Ask(suspected=False)
+    bed.loop.take(notification(alert(namespace="vision", model="defects", severity="ticket")))
+    bed.moment += alert_loop.AGAIN_SECONDS
+    bed.loop.again()
+    bed.end()
+    assert [each["labels"]["explains"] for each in bed.heard.given] == ["ticket"]
+
+
 def test_a_page_that_joins_within_a_minute_is_looked_at_after_it() -> None:
     bed = Bed()
     looked(bed, SLOW, SLOW)
