@@ -77,7 +77,7 @@ def test_a_replica_that_has_just_been_made_is_on_its_way() -> None:
     assert kinds(young) == [StateKind.UNREADY]
 
 
-def test_a_replica_that_loads_a_large_model_is_on_its_way_until_its_startup_probe_gives_up() -> None:
+def test_a_replica_whose_startup_probe_still_waits_is_on_its_way() -> None:
     loading = pod("p", on="n", containerStatuses=[container(state={"running": {}}, ready=False, started=False)])
     loading["metadata"]["creationTimestamp"] = clock(30)
     unhealthy = {"involvedObject": {"name": "p"}, "reason": "Unhealthy", "message": "Startup probe failed", "lastTimestamp": clock(55)}
