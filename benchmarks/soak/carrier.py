@@ -42,6 +42,8 @@ MEETINGS_WITHOUT_TIME = 3000
 """After so many meetings with ledger or cluster in one moment of simulated time, a runner is stuck."""
 KEPT = 8
 """Objects that a tenant keeps at once."""
+_TRIES = 3
+"""Of a person whose write met another one."""
 PODS = f"/api/v1/namespaces/{TENANT_NAME}/pods"
 AWAY = (OutOfReachError, UnreachableError, LostError, UserError)
 
@@ -460,12 +462,16 @@ class Carrier:
         self.bed.api.request("PATCH", f"/api/v1/nodes/{name}/status", None, {"status": {"conditions": [found]}}, STRATEGIC_PATCH)
 
     def _by_a_person(self, name: str, decide: Callable[[GpuNode], Action | None]) -> None:
+        """Tried again where the loop, or a kubelet, wrote the node meanwhile."""
         cluster = NodeCluster(str(self.bed.layout.kubeconfig), refused)
-        for node in cluster.nodes():
-            if node.name == name and (action := decide(node)) is not None:
-                for done in cluster.perform([action], NodeHealthSettings(diagnostic_image="", expected=())):
-                    if done.refused:
-                        raise UserError(done.refused, "Nothing was changed.", "Try again.", Exit.REFUSED)
+        said = ""
+        for _ in range(_TRIES):
+            action = next((found for node in cluster.nodes() if node.name == name and (found := decide(node)) is not None), None)
+            done = cluster.perform([action], NodeHealthSettings(diagnostic_image="", expected=())) if action is not None else ()
+            said = next((each.refused for each in done if each.refused), "")
+            if not said:
+                return
+        raise UserError(said, "Nothing was changed.", "Try again.", Exit.REFUSED)
 
 
 def _readmitted(node: GpuNode) -> Action | None:
