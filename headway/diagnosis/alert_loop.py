@@ -23,7 +23,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from headway.diagnosis import episode, notification
 from headway.diagnosis.alertmanager import AlertmanagerError, Alertmanagers
 from headway.diagnosis.cause_alert import MessagePlaces, told
-from headway.diagnosis.gathering import gather, suspects
+from headway.diagnosis.gathering import SPAN_SECONDS, gather, suspects
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, diagnoses
 from headway.environment.port import OutOfReachError
 from headway.listening import IDLE_SECONDS, asked_body, pages
@@ -33,8 +33,6 @@ from headway.release.service_place import ServicePlace
 AT_ONCE = 4
 MOST_WAITING = 200
 """Services: an environment has about a hundred."""
-SPAN_SECONDS = 3600.0
-"""How far back a diagnosis looks for the beginning, as `headway diagnose` does."""
 FRESH_SECONDS = 60.0
 """Alerts of one service that come within so long are answered by one diagnosis."""
 AGAIN_SECONDS = 40.0

@@ -4,7 +4,6 @@ tell. Pure.
 
 import math
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -228,16 +227,14 @@ class WasChanged:
     def __call__(self, facts: Facts, /) -> Answer:
         if facts.onset is None:
             return Answer(holds=None, said="nobody knows when it began")
-        recent = [each for each in facts.changed(*self.kinds, after=self.after) if each.time >= facts.onset - self.before]
-        near: Sequence[Change] = [each for each in recent if self._counts(each)]
+        recent = shortly_before(facts, facts.onset, self)
+        near = [each for each in recent if self._counts(each)]
         if recent and not near:
             return Answer(holds=False, said=f"{recent[0].words}, which did not write {' or '.join(self.wrote)}")
         if not near:
             named = " or ".join(each.value for each in self.kinds)
             return Answer(holds=False, said=f"no change of a {named} within {self.before / 60:.0f} minutes before it began")
-        seconds = facts.onset - near[0].time
-        how = f"{abs(seconds):.0f} s {'before' if seconds >= 0 else 'after'} it began"
-        return Answer(holds=True, said=f"{near[0].words}, by {near[0].who}, {how}")
+        return Answer(holds=True, said=who_and_when(near[0], facts.onset))
 
     def _counts(self, change: Change) -> bool:
         return not self.wrote or change.touched is None or any(each.path.startswith(self.wrote) for each in change.touched)
@@ -308,6 +305,28 @@ class Unproven:
         if found is None:
             return Answer(holds=True, said=f"{MEASURES[self.measure].says}: not measured")
         return Answer(holds=not found.rose(self.by), said=measured_words(self.measure, found))
+
+
+class _OfKinds(Protocol):
+    """Of which changes a test asks, and how many seconds before it began, or after by the clocks."""
+
+    @property
+    def kinds(self) -> tuple[ChangeKind, ...]: ...
+    @property
+    def before(self) -> float: ...
+    @property
+    def after(self) -> float: ...
+
+
+def shortly_before(facts: Facts, onset: float, asked: _OfKinds) -> list[Change]:
+    """Changes of these kinds, the newest first, that may have begun it."""
+    return [each for each in facts.changed(*asked.kinds, after=asked.after) if each.time >= onset - asked.before]
+
+
+def who_and_when(change: Change, onset: float) -> str:
+    """What was done, by whom, and how long before it began."""
+    seconds = onset - change.time
+    return f"{change.words}, by {change.who}, {abs(seconds):.0f} s {'before' if seconds >= 0 else 'after'} it began"
 
 
 def version_of(pod: str) -> str:

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from math import inf
 
 from headway.contract.units import Bytes, Duration, MilliCpu, Rate, Share, UnitError
-from headway.diagnosis.asking import UNSAID, Answer, Test, version_of
+from headway.diagnosis.asking import UNSAID, Answer, Test, shortly_before, version_of, who_and_when
 from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind, TouchedField
 from headway.diagnosis.figures import shown
 from headway.diagnosis.measures import MEASURES
@@ -41,10 +41,10 @@ class Wrote:
     def __call__(self, facts: Facts, /) -> Answer:
         if facts.onset is None:
             return Answer(holds=None, said="nobody knows when it began")
-        near = [each for each in facts.changed(*self.kinds, after=self.after) if each.time >= facts.onset - self.before]
+        near = shortly_before(facts, facts.onset, self)
         for each in near:
             if these := list(self._of(each)):
-                return Answer(holds=True, said=f"{each.words}, by {each.who}, {_when(facts.onset - each.time)}: {written(these)}")
+                return Answer(holds=True, said=f"{who_and_when(each, facts.onset)}: {written(these)}")
         if any(each.touched is None for each in near):
             return Answer(holds=None, said=f"{near[0].words}, and nobody says what it changed")
         paths = " or ".join(path for path, _ in self.fields)
@@ -127,7 +127,3 @@ def moved(field: TouchedField) -> Way:
             continue
         return Way((new > old) - (new < old))
     return Way.ANY
-
-
-def _when(seconds: float) -> str:
-    return f"{abs(seconds):.0f} s {'before' if seconds >= 0 else 'after'} it began"

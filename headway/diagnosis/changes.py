@@ -14,8 +14,8 @@ from headway.contract.difference import written_differently
 from headway.contract.model import Model
 from headway.contract.runtime import Triton
 from headway.contract.secret_names import masked
-from headway.diagnosis.container_ends import seconds
 from headway.diagnosis.facts import Change, ChangeKind, ServedSettings, State, StateKind, TouchedField
+from headway.diagnosis.objects import seconds
 from headway.problem import dotted, shown
 from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState, ServiceState
@@ -38,6 +38,7 @@ _PLATFORM = (
 )
 """How managers begin that are no person: the program, controllers, loops, kubelets."""
 _REVISION = "deployment.kubernetes.io/revision"
+_HASH = "pod-template-hash"
 _TOGETHER = 30.0
 """Seconds within which a write of a Deployment and a ReplicaSet of a new template are one: the controller follows at once."""
 
@@ -61,9 +62,8 @@ def by_hand(
             who, spec = str(entry.get("manager", "")), entry.get("fieldsV1", {}).get("f:spec")
             if spec is None or entry.get("subresource") or who.startswith(_PLATFORM) or (field and f"f:{field}" not in spec):
                 continue
-            try:
-                time = datetime.fromisoformat(str(entry.get("time"))).timestamp()
-            except ValueError:
+            time = seconds(entry.get("time"))
+            if time is None:
                 continue
             made = (templates or {}).get(name)
             touched = made.touched if made and abs(made.time - time) <= _TOGETHER else None
@@ -95,7 +95,9 @@ def templates(replica_sets: Iterable[Body]) -> Mapping[str, TemplateChange]:
         *_, before, newest = [None, *sorted(sets, key=_revision)]
         time = seconds(newest["metadata"].get("creationTimestamp")) if newest else None
         if before is not None and newest is not None and time is not None:
-            found[name] = TemplateChange(time=time, touched=tuple(_differences(before, newest)))
+            differing = touched_fields(before["spec"]["template"], newest["spec"]["template"])
+            touched = tuple(each for each in differing if _HASH not in each.path)
+            found[name] = TemplateChange(time=time, touched=touched)
     return found
 
 
@@ -104,10 +106,10 @@ def _revision(replica_set: Body) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _differences(before: Body, after: Body) -> Iterator[TouchedField]:
-    for path, old, new in written_differently(before["spec"]["template"], after["spec"]["template"]):
-        if "pod-template-hash" not in path:
-            yield TouchedField(path=dotted(path), old=_text(old), new=_text(new))
+def touched_fields(before: Any, after: Any) -> Iterator[TouchedField]:
+    """What two documents say otherwise, for people to read, without secrets."""
+    for path, old, new in written_differently(before, after):
+        yield TouchedField(path=dotted(path), old=_text(old), new=_text(new))
 
 
 def _text(value: Any) -> str | None:

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from headway.bounded_yaml import bounded_yaml
-from headway.contract.difference import written_differently
 from headway.contract.reading.tenants import LAYERS, stack_file
 from headway.contract.secret_names import masked
+from headway.diagnosis.changes import touched_fields
 from headway.diagnosis.facts import Change, ChangeKind, TouchedField
 from headway.environment.port import OutOfReachError
-from headway.problem import dotted, on_one_line, shown
+from headway.problem import on_one_line, shown
 
 MOST_COMMITS = 20
 """Of those, the newest."""
@@ -43,8 +43,7 @@ def of_checkout(project: Path, environment: str, tenant: str, model: str, *, sin
 
 def _touched(project: Path, commit: str, name: str) -> Iterator[TouchedField]:
     before, after = (_document(project, f"{revision}:./{name}") for revision in (f"{commit}^", commit))
-    for path, old, new in written_differently(before, after):
-        yield TouchedField(path=dotted(path), old=_text(old), new=_text(new))
+    return touched_fields(before, after)
 
 
 def _document(project: Path, place: str) -> Any:
@@ -53,10 +52,6 @@ def _document(project: Path, place: str) -> Any:
         return bounded_yaml(_git(project, "show", place))
     except (OutOfReachError, ValueError):
         return {}
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else masked(shown(value))
 
 
 def _git(project: Path, *arguments: str) -> bytes:

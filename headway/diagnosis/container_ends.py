@@ -9,17 +9,13 @@ initialization failed" (`vllm/v1/engine/utils.py`); of a dead process tell `comp
 """
 
 import re
-from collections.abc import Mapping, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
 
 from headway.contract.runtime import Engine
-from headway.contract.secret_names import masked
 from headway.diagnosis.facts import StateKind
-from headway.service_status.pending import out_of_memory
+from headway.diagnosis.objects import Body, changed_at, event_seconds, line_of, seconds
+from headway.service_status.pending import condition, out_of_memory
 from headway.wire import RUNTIME, SERVER_CONTAINER
-
-Body = Mapping[str, Any]
 
 _PROBED = re.compile("failed (liveness|startup) probe, will be restarted")
 """`pkg/kubelet/kuberuntime/kuberuntime_manager.go`."""
@@ -37,7 +33,6 @@ _DEAD = re.compile(
 )
 _BY_HAND = (137, 143)
 """Exit codes of whoever got SIGKILL or SIGTERM."""
-_LONGEST_LINE = 200
 
 
 def how_it_ended(pod: Body, container: Body, events: Sequence[Body]) -> tuple[StateKind, str]:
@@ -49,7 +44,7 @@ def how_it_ended(pod: Body, container: Body, events: Sequence[Body]) -> tuple[St
         return StateKind.MEMORY_KILLED, f"{what} the kernel ended it for its memory"
     serves = container.get("name") == SERVER_CONTAINER
     began, ended = seconds(last.get("startedAt")) or 0.0, seconds(last.get("finishedAt")) or 0.0
-    probed = [e for e in events if _PROBED.search(e.get("message", "")) and began <= (seconds(_time(e)) or 0.0) <= ended + 1]
+    probed = [e for e in events if _PROBED.search(e.get("message", "")) and began <= (event_seconds(e) or 0.0) <= ended + 1]
     if probed:
         if serves and _was_never_ready(pod):
             return StateKind.LOAD_FAILED, f"{what} its startup probe had not passed in its time; it has never been ready"
@@ -59,59 +54,24 @@ def how_it_ended(pod: Body, container: Body, events: Sequence[Body]) -> tuple[St
     if not serves:
         return StateKind.ENDED, end
     if dead := _DEAD.search(said):
-        return StateKind.PROCESS_DIED, f"{what} a process of it had died: {_line(said, dead)}"
+        return StateKind.PROCESS_DIED, f"{what} a process of it had died: {line_of(said, dead)}"
     if reason in _UNSTARTED:
         return StateKind.LOAD_FAILED, f"{end}: it cannot be started"
-    ready_since = _changed(pod, "Ready")
-    unready = ready_since is not None and not _holds(pod, "Ready") and ready_since < began
+    ready_since = changed_at(pod, "Ready")
+    unready = ready_since is not None and not condition(pod, "Ready") and ready_since < began
     if unready and code and code not in _BY_HAND:
-        line = next((f": {_line(said, found)}" for each in _UNLOADED if (found := _newest(each, said))), "")
+        line = next((f": {line_of(said, found)}" for each in _UNLOADED if (found := _newest(each, said))), "")
         return StateKind.LOAD_FAILED, f"{end}, and had not become ready{line}"
     if code == 0 and pod["metadata"].get("labels", {}).get(RUNTIME) == Engine.VLLM:
         return StateKind.PROCESS_DIED, f"{what} it had shut down by itself, which vLLM does when its engine's process has died"
     return StateKind.ENDED, end
 
 
-def _time(event: Body) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
-
-
 def _was_never_ready(pod: Body) -> bool:
     """It has been unready since before all of it was set up: a pod that was ready once became so, and ceased, after that."""
-    first, set_up = _changed(pod, "Ready"), _changed(pod, "Initialized")
-    return not _holds(pod, "Ready") and first is not None and set_up is not None and first <= set_up
-
-
-def _condition(pod: Body, kind: str) -> Body:
-    return next((c for c in pod.get("status", {}).get("conditions", ()) if c.get("type") == kind), {})
-
-
-def _holds(pod: Body, kind: str) -> bool:
-    return _condition(pod, kind).get("status") == "True"
-
-
-def holds_since(pod: Body, kind: str) -> float | None:
-    """Unix seconds since which a condition of the pod holds; None where it does not."""
-    return _changed(pod, kind) if _holds(pod, kind) else None
-
-
-def _changed(pod: Body, kind: str) -> float | None:
-    return seconds(_condition(pod, kind).get("lastTransitionTime"))
+    first, set_up = changed_at(pod, "Ready"), changed_at(pod, "Initialized")
+    return not condition(pod, "Ready") and first is not None and set_up is not None and first <= set_up
 
 
 def _newest(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
     return max(pattern.finditer(text), key=lambda each: each.start(), default=None)
-
-
-def _line(text: str, found: re.Match[str]) -> str:
-    """The line in which something was found, from there on."""
-    line = masked(text[found.start() :].partition("\n")[0].strip())
-    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
-
-
-def seconds(text: Any) -> float | None:
-    """Unix seconds of a time as the API server writes it; None for what is none."""
-    try:
-        return datetime.fromisoformat(str(text)).timestamp() if text else None
-    except ValueError:
-        return None

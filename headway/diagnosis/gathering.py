@@ -33,6 +33,8 @@ SCRAPES_A_STEP = 4
 """A rate survives one missed scrape."""
 LEAST_STEP = 10.0
 """Seconds: of less there are too few requests."""
+SPAN_SECONDS = 3600.0
+"""How far back one looks for the beginning who says nothing else."""
 
 _ANSWER_SECONDS = 30.0
 """For one question, which asks for an hour of every measure."""
@@ -121,12 +123,15 @@ def suspects(here: Sequence[ServicePlace], *, at: float, since: float) -> tuple[
     step = max(SCRAPES_A_STEP * here[0].port.scrape_seconds, LEAST_STEP)
     collected = _Collected()
     named = collected.heard(METRICS, lambda: _suspected(here[0], at, since, step), set[str]())
-    named |= collected.heard(CLUSTER, lambda: _all_placed(here[0], at), set[str]())
+    items, of_models = here[0].port.kubernetes.items, urlencode({"labelSelector": MODEL})
+    deployments = collected.heard(CLUSTER, lambda: items(f"/apis/apps/v1/deployments?{of_models}"), [])
+    if not collected.blind:
+        named |= collected.heard(CLUSTER, lambda: _placed(items, of_models, deployments, at), set[str]())
     if collected.blind:
         return tuple(here)
-    if collected.heard("certificates", lambda: tuple(way_states.invalid(here[0].port.kubernetes.items(_CERTIFICATES), at=at)), ()):
+    if collected.heard("certificates", lambda: tuple(way_states.invalid(items(_CERTIFICATES), at=at)), ()):
         return tuple(here)
-    routes = collected.heard("routes", lambda: _all_routes(here[0]), {})
+    routes = collected.heard("routes", lambda: _routes(items(f"/apis/networking.istio.io/v1/virtualservices?{of_models}"), deployments), {})
     unheard = True  # a ledger that does not answer leaves its service in
     return tuple(each for each in here if each.chain in named or collected.heard("releases", partial(_off, each, routes), unheard))
 
@@ -145,20 +150,16 @@ def _latest(client: Prometheus, at: float, text: str) -> list[tuple[Mapping[str,
     return [(each.labels, each.samples[-1][1]) for each in client.samples(text, at)]
 
 
-def _all_placed(here: ServicePlace, at: float) -> set[str]:
-    api, of_models = here.port.kubernetes, urlencode({"labelSelector": MODEL})
-    deployments, pods = api.items(f"/apis/apps/v1/deployments?{of_models}"), api.items(f"/api/v1/pods?{of_models}")
-    return triage.placed(deployments, pods, api.items("/api/v1/nodes"), at=at)
+def _placed(items: Callable[[str], list[Any]], of_models: str, deployments: Sequence[Any], at: float) -> set[str]:
+    return triage.placed(deployments, items(f"/api/v1/pods?{of_models}"), items("/api/v1/nodes"), at=at)
 
 
 Routes = Mapping[str, tuple[list[Any], list[Any]]]
+"""VirtualServices and Deployments of each service, as `tenant/model`."""
 
 
-def _all_routes(here: ServicePlace) -> Routes:
-    """VirtualServices and Deployments of each service, as `tenant/model`."""
-    api, of_models = here.port.kubernetes, urlencode({"labelSelector": MODEL})
+def _routes(*lists: Sequence[Any]) -> Routes:
     found: dict[str, tuple[list[Any], list[Any]]] = {}
-    lists = api.items(f"/apis/networking.istio.io/v1/virtualservices?{of_models}"), api.items(f"/apis/apps/v1/deployments?{of_models}")
     for number, objects in enumerate(lists):
         for each in objects:
             chain = f"{each['metadata'].get('namespace')}/{each['metadata']['labels'][MODEL]}"
@@ -210,12 +211,7 @@ def _gateway_is_read(client: Prometheus, at: float) -> bool:
 def _cluster(
     here: ServicePlace, collected: _Collected, at: float, hosts: dict[str, str], releases: ServiceState | None
 ) -> tuple[tuple[State, ...], tuple[Change, ...]]:
-    api = here.port.kubernetes
-    mine = urlencode({"labelSelector": f"{MODEL}={here.model}"})
-
-    def listed(path: str) -> list[Any]:
-        return api.items(path)
-
+    mine, listed = urlencode({"labelSelector": f"{MODEL}={here.model}"}), here.port.kubernetes.items
     tenant = f"namespaces/{here.tenant}"
     deployments = collected.heard(CLUSTER, lambda: listed(f"/apis/apps/v1/{tenant}/deployments?{mine}"), None)
     if deployments is None:
@@ -239,15 +235,18 @@ def _cluster(
         yield from changes.by_hand(ChangeKind.NODE, nodes, field="unschedulable")
         yield from changes.by_hand(ChangeKind.TAINT, nodes, field="taints")
 
-    strays = way_states.astray(routes, deployments, releases, here.model) if routes is not None and releases is not None else ()
-    way = (*collected.heard("releases", lambda: _standing(here, tuple(strays), releases), ()), *way_states.invalid(certificates, at=at))
-    stand = collected.heard("objects", lambda: tuple(states.states(deployments, pods, nodes, others, events, at=at)), ())
-    return (*stand, *way), collected.heard("changes", lambda: tuple(written()), ())
+    stand = collected.heard("objects", lambda: states.states(deployments, pods, nodes, others, events, at=at), ())
+    astray: tuple[State, ...] = ()
+    if routes is not None and releases is not None:
+        astray = collected.heard("releases", lambda: _astray(here, routes, deployments, releases), ())
+    invalid = collected.heard("certificates", lambda: tuple(way_states.invalid(certificates, at=at)), ())
+    return (*stand, *astray, *invalid), collected.heard("changes", lambda: tuple(written()), ())
 
 
-def _standing(here: ServicePlace, strays: tuple[State, ...], before: ServiceState | None) -> tuple[State, ...]:
+def _astray(here: ServicePlace, routes: Sequence[Any], deployments: Sequence[Any], releases: ServiceState) -> tuple[State, ...]:
     """Where the ledger is still as it was before the route was read: a driver writes down what it will do first."""
-    return strays if strays and before is not None and fold(here.ledger().look()).count == before.count else ()
+    strays = tuple(way_states.astray(routes, deployments, releases, here.model))
+    return strays if strays and fold(here.ledger().look()).count == releases.count else ()
 
 
 def _unplaced(pods: Sequence[Mapping[str, Any]]) -> bool:

@@ -10,18 +10,12 @@ autoscaler tells a pod that a node was ordered for it, and for how long it may t
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
-from typing import Any
 
-from headway.contract.secret_names import masked
 from headway.diagnosis.facts import State, StateKind
+from headway.diagnosis.objects import RECENT_SECONDS, Body, event_seconds, line_of, seconds
 from headway.problem import on_one_line
 from headway.wire import POOL
 
-Body = Mapping[str, Any]
-
-RECENT_SECONDS = 3600.0
-"""For which events are kept, and what has ended counts."""
 _PROVISION_SECONDS = 1200.0
 _OWN_LIMIT = re.compile(
     r"exceeded its local ephemeral storage limit|ephemeral local storage usage exceeds|Usage of EmptyDir volume .* exceeds"
@@ -36,7 +30,6 @@ _DRIVER = re.compile(
     r"|(?:nvidia-container-cli|nvml error): .*driver not loaded",
     re.IGNORECASE,
 )
-_LONGEST_LINE = 200
 
 
 def evicted(pod: Body) -> bool:
@@ -69,10 +62,10 @@ def of_nodes(pods: Iterable[Body], events: Mapping[str, Sequence[Body]], *, at: 
 def _ordered(pod: Body, events: Sequence[Body], at: float) -> Iterator[State]:
     """That a node was ordered, where the autoscaler has not said otherwise since, and the node may still come."""
     said = [each for each in events if each.get("reason") in ("TriggeredScaleUp", "NotTriggerScaleUp")]
-    newest = max(said, key=lambda each: _seconds(_time(each)) or 0.0, default=None)
+    newest = max(said, key=lambda each: event_seconds(each) or 0.0, default=None)
     if newest is None or newest["reason"] == "NotTriggerScaleUp":
         return
-    since = _seconds(_time(newest))
+    since = event_seconds(newest)
     if since is not None and at - since <= _PROVISION_SECONDS:
         words = f"a node was ordered {max(at - since, 0.0):.0f} s ago: {newest.get('message', '')}"
         yield State(
@@ -85,36 +78,24 @@ def _unfit(pod: str, container: Body, at: float) -> Iterator[State]:
     states = (container.get("state", {}), container.get("lastState", {}))
     for each in states:
         ended = each.get("terminated") or {}
-        since = _seconds(ended.get("finishedAt"))
+        since = seconds(ended.get("finishedAt"))
         if since is not None and at - since > RECENT_SECONDS:
             continue
         text = str((each.get("waiting") or ended).get("message", ""))
         for kind, pattern in ((StateKind.DISK_FULL, _FULL), (StateKind.DRIVER_UNFIT, _DRIVER)):
             if found := pattern.search(text):
-                yield State(kind=kind, subject=pod, words=f"container {container.get('name', '?')}: {_line(text, found)}", since=since)
+                yield State(
+                    kind=kind,
+                    subject=pod,
+                    words=on_one_line(f"container {container.get('name', '?')}: {line_of(text, found)}"),
+                    since=since,
+                )
                 return
-
-
-def _line(text: str, found: re.Match[str]) -> str:
-    line = masked(text[found.start() :].partition("\n")[0].strip())
-    return on_one_line(line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…")
 
 
 def _ended_at(status: Body) -> float | None:
     """When an evicted pod was (condition `DisruptionTarget`), else when its last container ended."""
     chosen = [c.get("lastTransitionTime") for c in status.get("conditions", ()) if c.get("type") == "DisruptionTarget"]
     ended = [(each.get("state", {}).get("terminated") or {}).get("finishedAt") for each in status.get("containerStatuses", ())]
-    times = [_seconds(each) for each in (*chosen, *ended)]
-    return max((each for each in times if each is not None), default=_seconds(status.get("startTime")))
-
-
-def _time(event: Body) -> str:
-    return str(event.get("lastTimestamp") or event.get("eventTime") or "")
-
-
-def _seconds(text: Any) -> float | None:
-    """Unix seconds of a time as the API server writes it; None for what is none."""
-    try:
-        return datetime.fromisoformat(str(text)).timestamp() if text else None
-    except ValueError:
-        return None
+    times = [seconds(each) for each in (*chosen, *ended)]
+    return max((each for each in times if each is not None), default=seconds(status.get("startTime")))

@@ -10,7 +10,7 @@ from typing import Any
 from headway.diagnosis.asking import version_of
 from headway.diagnosis.comparison import compared
 from headway.diagnosis.figures import interval, shown
-from headway.diagnosis.gathering import gather
+from headway.diagnosis.gathering import SPAN_SECONDS, gather
 from headway.diagnosis.incident import redacted
 from headway.diagnosis.measures import MEASURES, Sight
 from headway.diagnosis.observed import Observed
@@ -18,9 +18,6 @@ from headway.diagnosis.reasoning import diagnoses
 from headway.diagnosis.record import of_one, time
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.service_place import ServicePlace
-
-SPAN_SECONDS = 3600.0
-"""How far back it looks, as `headway diagnose` does."""
 
 
 def of_rollback(here: ServicePlace, rollout: RolloutState) -> dict[str, Any]:

@@ -8,8 +8,8 @@ artifact are siblings: of another one nobody knows how long it ought to take.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headway.diagnosis.container_ends import holds_since, seconds
 from headway.diagnosis.facts import State, StateKind
+from headway.diagnosis.objects import holds_since, seconds
 from headway.wire import PREFIX
 
 Body = Mapping[str, Any]

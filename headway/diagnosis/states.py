@@ -5,18 +5,19 @@ Events are kept for an hour.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
-from headway.diagnosis.container_ends import how_it_ended, seconds
+from headway.diagnosis.container_ends import how_it_ended
 from headway.diagnosis.facts import State, StateKind
-from headway.diagnosis.node_states import evicted, of_nodes, pool_of
+from headway.diagnosis.node_states import of_nodes, pool_of
+from headway.diagnosis.objects import RECENT_SECONDS, Body, by_object, changed_at, containers, seconds
 from headway.diagnosis.starting import starting
 from headway.node_health.facts import Quarantine
 from headway.problem import on_one_line
 from headway.service_status.pending import PendingKind, condition, pending, quarantined, quota_of, refused
 from headway.wire import POOL, QUARANTINE
 
-Body = Mapping[str, Any]
+Events = Mapping[str, Sequence[Body]]
+"""By the name of whom they are about."""
 
 _ON_ITS_WAY = 300.0
 """Seconds for which a replica that is not ready is on its way, and not missing."""
@@ -27,12 +28,12 @@ def states(
 ) -> tuple[State, ...]:
     """Of one service's Deployments and pods; `others` are the pods of the whole cluster, `at` in Unix seconds. What ended within the last
     hour counts."""
-    of_pods = of_nodes(pods, _by_object(events), at=at)
+    about = by_object(events)
     found = [
-        *_missing(deployments, pods, nodes, others, events, at),
-        *_ended(pods, events, at),
+        *_missing(deployments, pods, nodes, others, about, at),
+        *_ended(pods, about, at),
         *_nodes(deployments, pods, nodes),
-        *of_pods,
+        *of_nodes(pods, about, at=at),
         *starting(pods, at=at),
     ]
     return tuple(dict.fromkeys(found))
@@ -43,17 +44,16 @@ _OVER = ("Failed", "Succeeded")
 
 
 def _missing(
-    deployments: Iterable[Body], pods: Iterable[Body], nodes: Sequence[Body], others: Sequence[Body], events: Iterable[Body], at: float
+    deployments: Iterable[Body], pods: Iterable[Body], nodes: Sequence[Body], others: Sequence[Body], about: Events, at: float
 ) -> Iterator[State]:
-    about = _by_object(events)
     for pod in pods:
         name = str(pod["metadata"]["name"])
-        if evicted(pod) or pod.get("status", {}).get("phase") in _OVER:
+        if pod.get("status", {}).get("phase") in _OVER:
             continue
         this = pending(pod, nodes, others, about.get(name, ()))
         if this is None or this.kind is PendingKind.LEAVING:
             continue
-        if this.kind is PendingKind.ENDED and any("terminated" in each.get("lastState", {}) for each in _containers(pod)):
+        if this.kind is PendingKind.ENDED and any("terminated" in each.get("lastState", {}) for each in containers(pod)):
             continue  # `_ended` says how
         since = seconds(pod["metadata"].get("creationTimestamp"))
         on_its_way = _starts(pod) or (since is not None and at - since < _ON_ITS_WAY)
@@ -70,14 +70,13 @@ def _missing(
             yield State(kind=kind, subject=str(each["metadata"]["name"]), words=words, since=seconds(message.get("lastTransitionTime")))
 
 
-def _ended(pods: Iterable[Body], events: Iterable[Body], at: float) -> Iterator[State]:
-    about = _by_object(events)
+def _ended(pods: Iterable[Body], about: Events, at: float) -> Iterator[State]:
     for pod in pods:
         name = str(pod["metadata"]["name"])
-        for each in _containers(pod):
+        for each in containers(pod):
             ended = each.get("lastState", {}).get("terminated")
             finished = seconds(ended.get("finishedAt")) if ended else None
-            if finished is None or at - finished > 3600:
+            if finished is None or at - finished > RECENT_SECONDS:
                 continue
             kind, words = how_it_ended(pod, each, about.get(name, ()))
             yield State(kind=kind, subject=name, words=on_one_line(words), since=finished)
@@ -94,7 +93,7 @@ def _nodes(deployments: Iterable[Body], pods: Iterable[Body], nodes: Iterable[Bo
         if quarantined(node):
             yield State(kind=StateKind.QUARANTINED, subject=name, words=_why_apart(node))
         elif not condition(node, "Ready"):
-            yield State(kind=StateKind.NODE_UNREADY, subject=name, words="the node is not ready", since=_since(node, "Ready"))
+            yield State(kind=StateKind.NODE_UNREADY, subject=name, words="the node is not ready", since=changed_at(node, "Ready"))
 
 
 def _why_apart(node: Body) -> str:
@@ -105,31 +104,15 @@ def _why_apart(node: Body) -> str:
     return f"in quarantine; the node says {said[0].get('reason')}" if said else "in quarantine"
 
 
-def _since(thing: Body, kind: str) -> float | None:
-    found = next((c for c in thing.get("status", {}).get("conditions", ()) if c.get("type") == kind), None)
-    return seconds(found.get("lastTransitionTime")) if found else None
-
-
 def _fails_its_probe(pod: Body, events: Iterable[Body]) -> bool:
-    running = any("running" in each.get("state", {}) and not each.get("ready") for each in _containers(pod))
+    running = any("running" in each.get("state", {}) and not each.get("ready") for each in containers(pod))
     return running and any(each.get("reason") == "Unhealthy" for each in events)
 
 
 def _starts(pod: Body) -> bool:
     """Whether a startup probe still waits, which the kubelet ends in its time (Kubernetes API, `ContainerStatus.started`)."""
-    return any("running" in each.get("state", {}) and each.get("started") is False for each in _containers(pod))
-
-
-def _containers(pod: Body) -> Sequence[Body]:
-    return pod.get("status", {}).get("containerStatuses", ())
+    return any("running" in each.get("state", {}) and each.get("started") is False for each in containers(pod))
 
 
 def _restarts(pod: Body) -> int:
-    return sum(int(each.get("restartCount", 0)) for each in _containers(pod))
-
-
-def _by_object(events: Iterable[Body]) -> Mapping[str, Sequence[Body]]:
-    found: dict[str, list[Body]] = {}
-    for event in events:
-        found.setdefault(str(event.get("involvedObject", {}).get("name")), []).append(event)
-    return found
+    return sum(int(each.get("restartCount", 0)) for each in containers(pod))

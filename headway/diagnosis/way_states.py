@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from headway.contract.units import Share
-from headway.diagnosis.container_ends import seconds
 from headway.diagnosis.facts import State, StateKind
+from headway.diagnosis.objects import seconds
 from headway.problem import on_one_line
 from headway.release.driver.live_service import route_of
 from headway.release.driver.rollout_state import ServiceState

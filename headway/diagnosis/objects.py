@@ -1,0 +1,58 @@
+"""What objects of the API server hold in many places: times, conditions, events, and the line of a text in which something was found. Pure."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from headway.contract.secret_names import masked
+from headway.service_status.pending import condition
+
+Body = Mapping[str, Any]
+
+RECENT_SECONDS = 3600.0
+"""For which events are kept, and what has ended counts."""
+_LONGEST_LINE = 200
+
+
+def seconds(text: Any) -> float | None:
+    """Unix seconds of a time as the API server writes it; None for what is none."""
+    try:
+        return datetime.fromisoformat(str(text)).timestamp() if text else None
+    except ValueError:
+        return None
+
+
+def event_seconds(event: Body) -> float | None:
+    """When an event was last seen."""
+    return seconds(event.get("lastTimestamp") or event.get("eventTime"))
+
+
+def changed_at(thing: Body, kind: str) -> float | None:
+    """Unix seconds at which a condition of a pod or node last changed."""
+    found: Body = next((c for c in thing.get("status", {}).get("conditions", ()) if c.get("type") == kind), {})
+    return seconds(found.get("lastTransitionTime"))
+
+
+def holds_since(thing: Body, kind: str) -> float | None:
+    """Unix seconds since which a condition holds; None where it does not."""
+    return changed_at(thing, kind) if condition(thing, kind) else None
+
+
+def containers(pod: Body) -> Sequence[Body]:
+    """The states of a pod's containers, without those that only prepare it."""
+    return pod.get("status", {}).get("containerStatuses", ())
+
+
+def by_object(events: Iterable[Body]) -> Mapping[str, Sequence[Body]]:
+    """Events by the name of whom they are about."""
+    found: dict[str, list[Body]] = {}
+    for event in events:
+        found.setdefault(str(event.get("involvedObject", {}).get("name")), []).append(event)
+    return found
+
+
+def line_of(text: str, found: re.Match[str]) -> str:
+    """The line in which something was found, from there on, without secrets."""
+    line = masked(text[found.start() :].partition("\n")[0].strip())
+    return line if len(line) <= _LONGEST_LINE else f"{line[:_LONGEST_LINE]}…"
