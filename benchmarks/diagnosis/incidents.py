@@ -8,24 +8,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from benchmarks.diagnosis import engine_incidents, node_incidents, server_incidents, way_incidents
+from benchmarks.diagnosis.played import ONSET, RELEASES, REPLACES, says
 from benchmarks.diagnosis.played_engine import EngineIncident
-from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play, pod
-from headway.diagnosis.facts import Blindness, Change, ChangeKind, State, StateKind
-
-_ONSET = AT - (STEPS - 60) * STEP
-_RELEASE = "release r0123456789 began to replace r9876543210"
+from benchmarks.diagnosis.played_service import Incident, Play
+from headway.diagnosis.facts import Blindness, Change, ChangeKind, StateKind
 
 
 def _release(before: float) -> Change:
-    return Change(kind=ChangeKind.RELEASE, time=_ONSET - before, who="ci", words=_RELEASE, release="r0123456789")
+    return Change(kind=ChangeKind.RELEASE, time=ONSET - before, who="ci", words=REPLACES, release=RELEASES[1])
 
 
 def _hand(kind: ChangeKind, before: float) -> Change:
-    return Change(kind=kind, time=_ONSET - before, who="kubectl-edit", words=f"the {kind.value} was written")
-
-
-def _state(kind: StateKind, subject: str = "") -> State:
-    return State(kind=kind, subject=subject or pod("r9876543210", 1), words=kind.value.replace("-", " "), since=_ONSET)
+    return Change(kind=kind, time=ONSET - before, who="kubectl-edit", words=f"the {kind.value} was written")
 
 
 def _faults(calm: Play) -> Iterator[Incident]:
@@ -64,25 +58,25 @@ def _faults(calm: Play) -> Iterator[Incident]:
     yield one("gpu-clock-low", slower={1: 3.0}, counters={"clock": {1: 1100.0}})
     yield one("gpu-link-errors", slower={1: 3.0}, counters={"replays": {1: 40.0}})
     yield one("model-fails", failing=0.05)
-    yield one("out-of-memory", unreached=0.1, states=(_state(StateKind.MEMORY_KILLED),))
-    yield one("server-hangs", unreached=0.3, states=(_state(StateKind.PROBE_KILLED),))
-    yield one("server-killed", unreached=0.1, states=(_state(StateKind.ENDED),))
+    yield one("out-of-memory", unreached=0.1, states=(says(StateKind.MEMORY_KILLED),))
+    yield one("server-hangs", unreached=0.3, states=(says(StateKind.PROBE_KILLED),))
+    yield one("server-killed", unreached=0.1, states=(says(StateKind.ENDED),))
     yield one("over-the-rate", limited=0.3)
     yield one("invalid-tokens", unproven=0.4)
     yield one("callers-not-allowed", forbidden=0.2)
-    yield one("quota-full", states=(_state(StateKind.QUOTA_FULL),))
-    yield one("quota-lowered", states=(_state(StateKind.QUOTA_FULL),), changes=(_hand(ChangeKind.QUOTA, 60.0),))
-    yield one("image-missing", states=(_state(StateKind.IMAGE_MISSING),))
-    yield one("written-by-hand", states=(_state(StateKind.IMAGE_MISSING),), changes=(_hand(ChangeKind.DEPLOYMENT, 5.0),))
-    yield one("artifacts-missing", states=(_state(StateKind.ARTIFACTS_MISSING),))
-    yield one("gpus-taken", states=(_state(StateKind.GPUS_TAKEN),))
-    yield one("nodes-cordoned", states=(_state(StateKind.CORDONED),))
-    yield one("cordoned-by-hand", states=(_state(StateKind.CORDONED),), changes=(_hand(ChangeKind.NODE, 60.0),))
-    yield one("pool-without-nodes", states=(_state(StateKind.POOL_EMPTY),))
-    yield one("node-uncut", states=(_state(StateKind.UNCUT),))
-    yield one("node-in-quarantine", replicas=2, states=(_state(StateKind.QUARANTINED, "node-2"),))
-    yield one("node-not-ready", replicas=2, states=(_state(StateKind.NODE_UNREADY, "node-2"),))
-    yield one("release-held", states=(_state(StateKind.HELD, "r0123456789"),))
+    yield one("quota-full", states=(says(StateKind.QUOTA_FULL),))
+    yield one("quota-lowered", states=(says(StateKind.QUOTA_FULL),), changes=(_hand(ChangeKind.QUOTA, 60.0),))
+    yield one("image-missing", states=(says(StateKind.IMAGE_MISSING),))
+    yield one("written-by-hand", states=(says(StateKind.IMAGE_MISSING),), changes=(_hand(ChangeKind.DEPLOYMENT, 5.0),))
+    yield one("artifacts-missing", states=(says(StateKind.ARTIFACTS_MISSING),))
+    yield one("gpus-taken", states=(says(StateKind.GPUS_TAKEN),))
+    yield one("nodes-cordoned", states=(says(StateKind.CORDONED),))
+    yield one("cordoned-by-hand", states=(says(StateKind.CORDONED),), changes=(_hand(ChangeKind.NODE, 60.0),))
+    yield one("pool-without-nodes", states=(says(StateKind.POOL_EMPTY),))
+    yield one("node-uncut", states=(says(StateKind.UNCUT),))
+    yield one("node-in-quarantine", replicas=2, states=(says(StateKind.QUARANTINED, "node-2"),))
+    yield one("node-not-ready", replicas=2, states=(says(StateKind.NODE_UNREADY, "node-2"),))
+    yield one("release-held", states=(says(StateKind.HELD, "r0123456789"),))
     yield from server_incidents.faults(calm, one)
     yield from node_incidents.faults(calm, one)
     yield from way_incidents.faults(calm, one)

@@ -7,12 +7,13 @@ what it has so far. Coarser than it: a prompt is read beside the others, and one
 
 import heapq
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Floats, pod, serial
-from headway.diagnosis.facts import Blindness, Change, ServedSettings, State
+from benchmarks.diagnosis.played import AT, RELEASES, STEP, STEPS, Floats, PlayedIncident, Shown, pod, serial
+from headway.diagnosis.facts import ServedSettings
 from headway.diagnosis.observed import Observed
 
 
@@ -42,26 +43,22 @@ class EnginePlay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineIncident:
-    """As `played_service.Incident`."""
-
-    name: str
-    truth: str
-    before: EnginePlay
-    since: EnginePlay
-    began: int = 60
-    states: tuple[State, ...] = ()
-    changes: tuple[Change, ...] = ()
-    unmeasured: tuple[str, ...] = ()
-    blind: tuple[Blindness, ...] = ()
-
-    @property
-    def onset(self) -> float:
-        return AT - (STEPS - self.began) * STEP
-
+class EngineIncident(PlayedIncident[EnginePlay]):
     def played(self, seed: int) -> Observed:
         """What Prometheus would say of it."""
-        return _observed(self, seed)
+        return Observed(
+            tenant="vision",
+            model="defects",
+            at=AT,
+            step=STEP,
+            series=self.series(_steps(self, self.random(seed))),
+            states=self.states,
+            changes=self.changes,
+            settings={
+                each: ServedSettings(sequences=play.sequences) for each, play in zip(RELEASES, (self.before, self.since), strict=True)
+            },
+            blind=self.blind,
+        )
 
 
 @dataclass
@@ -145,33 +142,12 @@ class _Engine:
             heapq.heappush(self.running, (self.pace + slow * first.read / each + tokens, self.count, first))
 
 
-def _observed(case: EngineIncident, seed: int) -> Observed:
-    random = np.random.default_rng([seed, *case.name.encode()])
+def _steps(case: EngineIncident, random: np.random.Generator) -> Iterator[Shown]:
     wave = 1 + 0.1 * np.sin(np.linspace(0, np.pi, STEPS)) + serial(random, STEPS, 0.5) * 0.05
-    series: dict[str, dict[str, list[tuple[float, float]]]] = {}
     engines = {number: _Engine() for number in range(max(case.before.replicas, case.since.replicas))}
     for step in range(STEPS):
         play = case.before if step < case.began else case.since
-        play = replace(play, requests=play.requests * float(wave[step]))
-        moment = AT - (STEPS - 1 - step) * STEP
-        for name, by_label in _step(random, play, engines, step * STEP).items():
-            for label, value in by_label.items():
-                if name not in case.unmeasured and np.isfinite(value):
-                    series.setdefault(name, {}).setdefault(label, []).append((moment, float(value)))
-    return Observed(
-        tenant="vision",
-        model="defects",
-        at=AT,
-        step=STEP,
-        series=series,
-        states=case.states,
-        changes=case.changes,
-        settings={
-            "r9876543210": ServedSettings(sequences=case.before.sequences),
-            "r0123456789": ServedSettings(sequences=case.since.sequences),
-        },
-        blind=case.blind,
-    )
+        yield _step(random, replace(play, requests=play.requests * float(wave[step])), engines, step * STEP)
 
 
 def _step(random: np.random.Generator, play: EnginePlay, engines: dict[int, _Engine], begin: float) -> dict[str, dict[str, float]]:
@@ -215,7 +191,7 @@ def _step(random: np.random.Generator, play: EnginePlay, engines: dict[int, _Eng
     }
     found = {name: {"": value} for name, value in whole.items()}
     for number, each in seen.items():
-        name = pod("r0123456789" if number in play.fresh else "r9876543210", number)
+        name = pod(RELEASES[number in play.fresh], number)
         found.setdefault("running_by_pod", {})[name] = each.running
         for part in _PARTS:
             if values := getattr(each, part):

@@ -6,19 +6,14 @@ A batch begins when an instance is free and the batch is full, or its oldest req
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from headway.diagnosis.facts import Blindness, Change, ServedSettings, State
+from benchmarks.diagnosis.played import AT, RELEASES, STEP, STEPS, Floats, PlayedIncident, Shown, pod, serial
+from headway.diagnosis.facts import ServedSettings
 from headway.diagnosis.observed import Observed
-
-Floats = NDArray[np.float64]
-STEP = 20.0
-STEPS = 90
-AT = 1_700_000_000.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,63 +93,38 @@ _BYTES = 4000.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Incident:
-    """One case: what the service does before and since, and what else is known. `truth`: the cause; empty where nothing is wrong or nobody
-    can know."""
-
-    name: str
-    truth: str
-    before: Play
-    since: Play
-    began: int = 60
-    """The step after which it is so."""
-    states: tuple[State, ...] = ()
-    changes: tuple[Change, ...] = ()
-    unmeasured: tuple[str, ...] = ()
-    blind: tuple[Blindness, ...] = ()
-
-    @property
-    def onset(self) -> float:
-        return AT - (STEPS - self.began) * STEP
-
+class Incident(PlayedIncident[Play]):
     def played(self, seed: int) -> Observed:
         """What Prometheus would say of it."""
-        return observed(self, seed)
+        replicas = max(self.before.replicas, self.since.replicas)
+        return Observed(
+            tenant="vision",
+            model="defects",
+            at=AT,
+            step=STEP,
+            series=self.series(_steps(self, self.random(seed), replicas)),
+            states=self.states,
+            changes=self.changes,
+            hosts={
+                name: f"node-{number}" for number in range(replicas) for name in (_gpu(number), *(pod(each, number) for each in RELEASES))
+            },
+            settings={
+                each: ServedSettings(instances=play.instances) for each, play in zip(RELEASES, (self.before, self.since), strict=True)
+            },
+            blind=self.blind,
+        )
 
 
-def observed(case: Incident, seed: int) -> Observed:
-    """What Prometheus would say of the case."""
-    random = np.random.default_rng([seed, *case.name.encode()])
+def _steps(case: Incident, random: np.random.Generator, replicas: int) -> Iterator[Shown]:
     day = 1 + 0.1 * np.sin(np.linspace(0, np.pi, STEPS))  # the load of a day moves too
     wave = serial(random, STEPS, 0.5) * 0.05
-    plays = [case.before if step < case.began else case.since for step in range(STEPS)]
-    plays = [replace(play, requests=play.requests * float(day[step] * (1 + wave[step]))) for step, play in enumerate(plays)]
-    series: dict[str, dict[str, list[tuple[float, float]]]] = {}
-    replicas = max(play.replicas for play in plays)
     served = {number: _Replica(random, number) for number in range(replicas)}
     owed = 0
-    for step, play in enumerate(plays):
-        moment = AT - (STEPS - 1 - step) * STEP
+    for step in range(STEPS):
+        play = case.before if step < case.began else case.since
+        play = replace(play, requests=play.requests * float(day[step] * (1 + wave[step])))
         shown, owed = _step(random, play, served, step * STEP, owed)
-        for name, by_label in shown.items():
-            for label, value in by_label.items():
-                if name not in case.unmeasured and np.isfinite(value):
-                    series.setdefault(name, {}).setdefault(label, []).append((moment, float(value)))
-    return Observed(
-        tenant="vision",
-        model="defects",
-        at=AT,
-        step=STEP,
-        series=series,
-        states=case.states,
-        changes=case.changes,
-        hosts={name: f"node-{number}" for number in range(replicas) for name in (_gpu(number), *(pod(each, number) for each in RELEASES))},
-        settings={
-            "r9876543210": ServedSettings(instances=case.before.instances),
-            "r0123456789": ServedSettings(instances=case.since.instances),
-        },
-        blind=case.blind,
-    )
+        yield shown
 
 
 class _Replica:
@@ -270,26 +240,8 @@ def _step(
     return found, int((whole["errors"] + left) * arrived)
 
 
-def serial(random: np.random.Generator, count: int, likeness: float) -> Floats:
-    """Noise whose neighbours are so alike."""
-    values, last = np.zeros(count), 0.0
-    for number in range(count):
-        last = likeness * last + float(np.sqrt(1 - likeness**2) * random.normal())
-        values[number] = last
-    return values
-
-
-RELEASES = ("r9876543210", "r0123456789")
-"""The one before, and the newest."""
-
-
 def _pod(number: int, play: Play) -> str:
     return pod(RELEASES[number in play.fresh], number)
-
-
-def pod(release: str, number: int) -> str:
-    """A replica's name."""
-    return f"defects-{release}-5b6bb57495-tj4t{number}"
 
 
 def _gpu(number: int) -> str:

@@ -3,26 +3,22 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from benchmarks.diagnosis.played_service import AT, STEP, STEPS, Incident, Play
+from benchmarks.diagnosis.played import ONSET, says
+from benchmarks.diagnosis.played_service import Incident, Play
 from benchmarks.diagnosis.server_incidents import One
-from headway.diagnosis.facts import Change, ChangeKind, State, StateKind
+from headway.diagnosis.facts import Change, ChangeKind, StateKind
 
-_ONSET = AT - (STEPS - 60) * STEP
 OWN = ("route-astray", "route-written-by-hand", "new-version-refuses")
 """Faults that are changes themselves, or that a change of the route would explain."""
 _BUSIER = {"neighbours": {"": 1500.0}}
 
 
-def _state(kind: StateKind, subject: str) -> State:
-    return State(kind=kind, subject=subject, words=kind.value.replace("-", " "), since=_ONSET)
-
-
 def faults(calm: Play, one: One) -> Iterator[Incident]:
     slow = {"fixed": calm.fixed * 2.5, "each": calm.each * 2.5}
     throttled = {"gateway_throttled": {"": 0.5}}
-    astray = (_state(StateKind.ROUTE_ASTRAY, "defects"),)
-    written = Change(kind=ChangeKind.ROUTE, time=_ONSET, who="kubectl-edit", words="the VirtualService defects was written")
-    began = Change(kind=ChangeKind.RELEASE, time=_ONSET - 40, who="ci", words="release r0123456789 began", release="r0123456789")
+    astray = (says(StateKind.ROUTE_ASTRAY, "defects"),)
+    written = Change(kind=ChangeKind.ROUTE, time=ONSET, who="kubectl-edit", words="the VirtualService defects was written")
+    began = Change(kind=ChangeKind.RELEASE, time=ONSET - 40, who="ci", words="release r0123456789 began", release="r0123456789")
     yield one("model-fails and callers ask again", truth="model-fails", failing=0.4, again=0.9)
     yield one("model-slower and callers ask again", truth="model-slower", **slow, patience=0.060, again=0.9)
     yield one("malformed-requests", malformed=0.3)
@@ -34,7 +30,7 @@ def faults(calm: Play, one: One) -> Iterator[Incident]:
     yield one("noisy-neighbour", way=calm.way + 0.040, around={**throttled, **_BUSIER})
     yield one("gateway-full", around={"gateway_closed": {"": 5.0}})
     yield one("mesh-authority-over", unreached=0.9, around={"mesh_authority_left": {"": -600.0}})
-    yield one("certificate-invalid", states=(_state(StateKind.CERTIFICATE_INVALID, "gateway"),))
+    yield one("certificate-invalid", states=(says(StateKind.CERTIFICATE_INVALID, "gateway"),))
     yield one("route-astray", states=astray)
     yield one("route-written-by-hand", states=astray, changes=(written,))
     away = one("limiter-away", requests=500.0, around={"limiter_ready": {"": 0.0}})
