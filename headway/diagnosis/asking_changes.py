@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from math import inf
 
 from headway.contract.units import Bytes, Duration, MilliCpu, Rate, Share, UnitError
-from headway.diagnosis.asking import UNSAID, Answer, Test, shortly_before, version_of, who_and_when
+from headway.diagnosis.asking import UNSAID, Answer, Test, shortly_before, unmeasured, version_of, who_and_when
 from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind, TouchedField
 from headway.diagnosis.figures import shown
 from headway.diagnosis.measures import MEASURES
@@ -99,17 +99,19 @@ class InUse:
     least: float
 
     def __call__(self, facts: Facts, /) -> Answer:
-        says = MEASURES[self.measure].says
+        here = facts.present.get(self.measure, {})
+        if not here:
+            return unmeasured(self.measure)
         found = [
             (now / most, now, most, pod)
-            for pod, now in facts.present.get(self.measure, {}).items()
+            for pod, now in here.items()
             if (settings := facts.settings.get(version_of(pod))) and (most := getattr(settings, self.setting))
         ]
         if not found:
-            unmeasured = not facts.present.get(self.measure)
-            return Answer(holds=None, said=f"{says}: not measured" if unmeasured else "the contract that serves cannot be read")
+            return Answer(holds=None, said="the contract that serves cannot be read")
         share, now, most, pod = max(found)
-        return Answer(holds=share >= self.least, said=f"{says}: {shown(now, MEASURES[self.measure].unit)} of the {most} that {pod} has")
+        measure = MEASURES[self.measure]
+        return Answer(holds=share >= self.least, said=f"{measure.says}: {shown(now, measure.unit)} of the {most} that {pod} has")
 
 
 def written(fields: list[TouchedField]) -> str:
