@@ -1,7 +1,8 @@
 """Which commits of the checkout changed a service's contract, its tenant's, or the environment, and what each of them wrote. Reads git alone.
 
-A commit is what somebody wants; that it was applied, and when, is for those to show whom it should explain. What git does not keep (a contract
-that was applied and never committed) is not seen.
+What a branch brought is written by its merge, and then: only from there can it be applied (git-log(1) of git 2.39, `--first-parent` and
+`--diff-merges`). A commit is what somebody wants; that it was applied, and when, is for those to show whom it should explain. What git does
+not keep (a contract that was applied and never committed) is not seen.
 """
 
 import subprocess
@@ -28,6 +29,7 @@ def of_checkout(project: Path, environment: str, tenant: str, model: str, *, sin
     contracts = tuple(f"tenants/{tenant}/{name}.yaml" for name in (model, "tenant"))
     settings = tuple(f"stacks/{stack_file(environment, each)}" for each in (*sorted(LAYERS), tenant))
     asked = ("log", f"--max-count={MOST_COMMITS}", f"--since={since:.0f}", f"--until={until:.0f}", "--format=%x00%H%x1f%ct%x1f%an%x1f%s")
+    asked += ("--first-parent", "--diff-merges=first-parent")
     listed = _git(project, *asked, "--name-only", "--relative", "--", *contracts, *settings).decode(errors="replace")
     found: list[Change] = []
     for each in listed.split("\0")[1:]:

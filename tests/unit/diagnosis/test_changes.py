@@ -182,6 +182,18 @@ def test_a_committed_file_that_is_no_contract_ends_no_diagnosis(checkout: Path, 
     assert "wrote tenants/vision/defects.yaml" in found.words
 
 
+def test_a_merge_wrote_what_its_branch_wrote_when_it_was_merged(checkout: Path) -> None:
+    git(checkout, "checkout", "-qb", "batches", "HEAD~2")
+    (checkout / "tenants/vision/defects.yaml").write_text("batching: {max_delay: 50ms}\n")
+    git(checkout, "commit", "-qam", "Wait longer", at="2026-11-29T00:20:00Z")
+    git(checkout, "checkout", "-q", "-")
+    git(checkout, "merge", "-q", "--no-ff", "-m", "Merge batches", "batches", at="2026-11-29T00:55:00Z")
+    (found,) = commits(checkout, 52)
+    assert "(Merge batches) wrote tenants/vision/defects.yaml" in found.words
+    assert found.touched == (TouchedField(path="batching.max_delay", old="2ms", new="50ms"),)
+    assert found.time == datetime(2026, 11, 29, 0, 55, tzinfo=UTC).timestamp()
+
+
 def test_commits_of_another_time_or_tenant_are_none_of_the_services(checkout: Path) -> None:
     assert commits(checkout, 45) == ()
 
