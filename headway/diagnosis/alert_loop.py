@@ -128,8 +128,8 @@ class AlertLoop:
         try:
             fires, causes = self.alertmanagers.pages(), self.alertmanagers.causes()
             asked = notification.asked(fires, self.services())
-        except (AlertmanagerError, UserError, OSError, OutOfReachError) as failure:
-            self.say(f"what fires cannot be read: {printable(str(failure))}")
+        except Exception as failure:  # as in `work`
+            self.say(f"what fires cannot be read: {_why(failure)}")
             return
         explained = {chain for chain, known in causes.items() if any(map(episode.is_decided, known))}
         self._add({chain: _Ask(suspected=False) for chain in asked.named if chain not in explained})
@@ -178,7 +178,7 @@ class AlertLoop:
                 self.say(f"{chain}: nobody could be told why: {printable(str(failure))}")
             except Exception as failure:  # one service's objects must not end the answers to all others
                 self._failed += 1
-                self.say(f"{chain}: {type(failure).__name__}: {printable(str(failure))[:300]}")
+                self.say(f"{chain}: {_why(failure)}")
             finally:
                 with self._changed:
                     del self._running[chain]
@@ -217,7 +217,7 @@ class AlertLoop:
             yield from (each.chain for each in suspects(those, at=self.now(), since=SPAN_SECONDS))
         except Exception as failure:  # as in `work`
             self._failed += 1
-            self.say(f"{len(chains)} services cannot be looked over: {type(failure).__name__}: {printable(str(failure))[:300]}")
+            self.say(f"{len(chains)} services cannot be looked over: {_why(failure)}")
             yield from chains
 
     def _one(self, chain: str, ask: _Ask) -> None:
@@ -261,8 +261,8 @@ class AlertLoop:
             gone = [each for chain in chains for each in episode.over(causes.get(chain, ()), paged=chain in paged, fires=chain in fire)]
             if gone:
                 self.alertmanagers.give(episode.ended(gone, self.now()))
-        except (AlertmanagerError, UserError, OSError, OutOfReachError) as failure:
-            self.say(f"causes of {len(chains)} services last until they end by themselves: {printable(str(failure))}")
+        except Exception as failure:  # as in `work`
+            self.say(f"causes of {len(chains)} services last until they end by themselves: {_why(failure)}")
 
     def end(self) -> None:
         """Take nothing more; whoever waits is still answered."""
@@ -322,6 +322,12 @@ def answering(loop: AlertLoop, *also: Callable[[], str]) -> type[http.server.Bas
             self.end_headers()
 
     return Answering
+
+
+def _why(failure: Exception) -> str:
+    """In its own words where it is one that tells people something, else with its type."""
+    words = printable(str(failure))[:300]
+    return words if isinstance(failure, AlertmanagerError | UserError | OutOfReachError) else f"{type(failure).__name__}: {words}"
 
 
 def _asks(fires: Sequence[notification.FiringAlert], known: Collection[str]) -> dict[str, _Ask]:

@@ -379,6 +379,27 @@ def test_where_alertmanager_is_away_causes_end_by_themselves() -> None:
     assert bed.said == ["causes of 1 services last until they end by themselves: it is away"]
 
 
+@dataclass
+class Odd(Heard):
+    """An Alertmanager of whose answer nobody has thought."""
+
+    def firing(self) -> tuple[FiringAlert, ...]:
+        raise RuntimeError("no such thing")
+
+
+def test_an_error_that_nobody_foresaw_ends_no_worker() -> None:
+    bed = Bed(heard=Odd())
+    bed.loop.begin()
+    bed.loop.take(notification(alert("resolved", namespace="vision", model="defects")))
+    bed.loop.take(page())
+    bed.end()
+    assert bed.asked == ["vision/defects"], "who waits is still answered"
+    assert bed.said[:2] == [
+        "what fires cannot be read: RuntimeError: no such thing",
+        "causes of 1 services last until they end by themselves: RuntimeError: no such thing",
+    ]
+
+
 def test_a_tickets_cause_is_told_and_an_unknown_one_is_not() -> None:
     told, silent = Bed(), Bed(lambda place: UNKNOWN)
     for bed in (told, silent):
