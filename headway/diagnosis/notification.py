@@ -9,12 +9,8 @@ from headway.bounded_json import bounded_json
 from headway.problem import Exit, UserError
 
 LARGEST_BYTES = 2**20
-MOST_ALERTS = 1000
-"""Of one notification; what comes after them is not read."""
 _VERIFIES = "verification"
 """Label of an alert that `headway verify` makes, of which nothing is wrong (`headway/verify/alerts.py`)."""
-
-
 _TICKET = "ticket"
 
 
@@ -41,7 +37,7 @@ def read(body: bytes) -> tuple[tuple[FiringAlert, ...], tuple[FiringAlert, ...]]
     """The alerts of a notification that fire, and those that have ended. Raises ValueError for what is no notification."""
     try:
         alerts = bounded_json(body, LARGEST_BYTES)["alerts"]
-        return alerts_that_fire(alerts), _alerts(each for each in list(alerts)[:MOST_ALERTS] if each["status"] == "resolved")
+        return alerts_that_fire(alerts), _alerts(each for each in alerts if each["status"] == "resolved")
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(f"it is no notification of Alertmanager ({type(error).__name__})") from None
 
@@ -49,7 +45,7 @@ def read(body: bytes) -> tuple[tuple[FiringAlert, ...], tuple[FiringAlert, ...]]
 def alerts_that_fire(alerts: Iterable[Any]) -> tuple[FiringAlert, ...]:
     """Of alerts as a notification or Alertmanager's API has them: only the former says `firing`. Raises TypeError, LookupError or
     AttributeError for what are none."""
-    return _alerts(each for each in list(alerts)[:MOST_ALERTS] if each["status"] != "resolved")
+    return _alerts(each for each in alerts if each["status"] != "resolved")
 
 
 def _alerts(alerts: Iterable[Any]) -> tuple[FiringAlert, ...]:
@@ -66,12 +62,11 @@ def asked(alerts: Iterable[FiringAlert], known: Collection[str]) -> AskedService
     """Which of the `known` services to ask. An alert of a service that is not known asks nobody; one of no model, every service of its tenant;
     one of no tenant that is known, such as a node's, every service."""
     tenants = {chain.partition("/")[0] for chain in known}
-    named, suspected = set[str](), set[str]()
-    for each in alerts:
-        if each.model:
-            named |= {f"{each.tenant}/{each.model}"} & set(known)
-        else:
-            suspected |= {chain for chain in known if each.tenant not in tenants or chain.startswith(f"{each.tenant}/")}
+    about = {(each.tenant, each.model) for each in alerts}
+    named = {chain for tenant, model in about if model and (chain := f"{tenant}/{model}") in known}
+    suspected = set[str]()
+    for tenant in {tenant for tenant, model in about if not model}:
+        suspected |= {chain for chain in known if tenant not in tenants or chain.startswith(f"{tenant}/")}
     return AskedServices(named=tuple(sorted(named)), suspected=tuple(sorted(suspected - named)))
 
 

@@ -73,6 +73,13 @@ def test_pages_and_tickets_fire_whether_silenced_or_not() -> None:
     assert "filter=severity%3D~%22page%7Cticket%22" in asked[0] and "silenced=true" in asked[0]
 
 
+def test_what_fires_is_read_to_the_last_alert() -> None:
+    alerts = [{"labels": {"namespace": "vision", "model": f"m{number}"}, "status": {"state": "active"}} for number in range(1500)]
+    handler, _ = alertmanager(alerts)
+    with served(handler) as address:
+        assert len(Alertmanagers(lambda: [address]).firing()) == 1500, "a cause whose alert is not read would be ended"
+
+
 def test_an_alert_that_lies_about_being_a_cause_hides_no_other() -> None:
     cause = {"labels": {"namespace": "vision", "model": "defects", "cause": "model-slower"}}
     handler, _ = alertmanager([{"labels": {}}, {"labels": {"cause": "gpu-hot"}}, cause])
