@@ -110,6 +110,12 @@ def administrators(environment: str, account: AccountSettings, access: AccessSet
     return [duty.role_arn for duty in duties(environment, account, access) if duty.layer == "platform"]
 
 
+def cluster_deployer(environment: str, account: AccountSettings, access: AccessSettings | None) -> str | None:
+    """The role that makes the environment's keys; None where the environment generates no access."""
+    found = [] if access is None else [duty.role_arn for duty in duties(environment, account, access) if duty.layer == "cluster"]
+    return found[0] if found else None
+
+
 def everybody(environment: str, account: AccountSettings, access: AccessSettings | None) -> list[str]:
     """A pattern of the ARNs of all these roles: one, for an endpoint's policy has no room for every tenant's."""
     if access is None:

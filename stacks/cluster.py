@@ -84,6 +84,7 @@ class _ClusterLayer:
                 account_id=account.id,
                 region=account.region,
                 disposable=settings.storage.disposable,
+                deployer=access.cluster_deployer(settings.environment, account, settings.access),
             ),
             self._options,
         )

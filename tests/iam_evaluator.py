@@ -5,7 +5,7 @@ that our policies use; an operator that is not here fails the test instead of pa
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -26,6 +26,40 @@ def allowed(request: Request, policies: Iterable[Statement], boundary: Iterable[
     given, limit = [each.wire() for each in policies], [each.wire() for each in boundary]
     denied = any(each["Effect"] == "Deny" and _applies(each, request) for each in (*given, *limit))
     return not denied and all(any(each["Effect"] == "Allow" and _applies(each, request) for each in every) for every in (given, limit))
+
+
+_LATE = ("aws:ResourceTag/", "kms:ResourceAliases")
+
+
+def of_new_key(request: Request) -> Request:
+    """The same request while the key is new: "It might take up to five minutes for tag and alias changes to affect KMS key authorization.
+    Recent changes might be visible in API operations before they affect authorization" (AWS KMS developer guide, "ABAC for AWS KMS").
+    """
+    return replace(request, context={key: value for key, value in request.context.items() if not key.startswith(_LATE)})
+
+
+def key_allowed(
+    request: Request, role: str, key: Sequence[Mapping[str, Any]], policies: Sequence[Statement], boundary: Sequence[Statement]
+) -> bool:
+    """Whether KMS allows it to a role, by its ARN, with a key whose policy has these statements.
+
+    A statement that names the role allows by itself, within the role's boundary; one that names the account lets the role's own policies
+    decide (AWS KMS developer guide, "Troubleshooting key access"; IAM user guide, "Permissions boundaries for IAM entities").
+    """
+
+    def named(who: str) -> bool:
+        return any(each["Effect"] == "Allow" and who in _principals(each) and _applies(each, request) for each in key)
+
+    if any(each["Effect"] == "Deny" for each in key):
+        raise AssertionError("denials of a key's policy are not evaluated here: write what KMS makes of them")
+    account = ":".join((*role.split(":")[:5], "root"))
+    everything = [Statement(sid="Named", actions=["kms:*"], resources=["*"], reason="the key's policy has said which")]
+    return (named(role) and allowed(request, everything, boundary)) or (named(account) and allowed(request, policies, boundary))
+
+
+def _principals(statement: Mapping[str, Any]) -> list[str]:
+    found = statement["Principal"].get("AWS", [])
+    return [found] if isinstance(found, str) else list(found)
 
 
 def _applies(statement: Mapping[str, Any], request: Request) -> bool:

@@ -11,7 +11,7 @@ from components.access.boundaries import people_boundary, workloads_boundary
 from components.access.duty import PEOPLE, WORKLOADS, Duty, Role
 from components.access.permissions import documents
 from components.access.trust import people_trust
-from components.keys import account_decides
+from components.keys import account_decides, state_users
 from components.permissions import Statement, document
 
 _AN_HOUR, TWELVE_HOURS = 3_600, 43_200
@@ -50,10 +50,13 @@ class Access(pulumi.ComponentResource):
         issuers: list[pulumi.Resource] = []
         if args.issuer and not args.known:
             issuers.append(aws.iam.OpenIdConnectProvider(f"{name}-ci", url=args.issuer, client_id_lists=[args.audience], opts=self._child))
+        made: dict[Duty, aws.iam.Role] = {}
         for duty, entrants in sorted(args.entrants.items(), key=lambda item: item[0].title):
-            self._role(duty, entrants, boundary, issuers)
+            made[duty] = self._role(duty, entrants, boundary, issuers)
+        for duty in made:
             if duty.role is Role.DEPLOYER:
-                self._state_key(duty)
+                holders = [each for each in made if each.layer == duty.layer and each.role is not Role.VIEWER]
+                self._state_key(duty, [each.role_arn for each in holders], [made[each] for each in holders])
         self.register_outputs({})
 
     def _policy(self, duty: Duty, title: str, statements: Sequence[Statement]) -> aws.iam.Policy:
@@ -61,7 +64,7 @@ class Access(pulumi.ComponentResource):
         name = duty.policy_name(title)
         return aws.iam.Policy(f"{self._name}-{title}", name=name, path=duty.path, policy=text, opts=self._child)
 
-    def _role(self, duty: Duty, entrants: Entrants, boundary: aws.iam.Policy, issuers: Sequence[pulumi.Resource]) -> None:
+    def _role(self, duty: Duty, entrants: Entrants, boundary: aws.iam.Policy, issuers: Sequence[pulumi.Resource]) -> aws.iam.Role:
         args = self._args
         trust = people_trust(duty.account_id, args.issuer, args.audience, entrants.subjects, entrants.principals)
         role = aws.iam.Role(
@@ -77,15 +80,18 @@ class Access(pulumi.ComponentResource):
         for title, statements in documents(duty).items():
             policy = self._policy(duty, f"{duty.title}-{title}", statements)
             aws.iam.RolePolicyAttachment(f"{self._name}-{duty.title}-{title}", role=role.name, policy_arn=policy.arn, opts=self._child)
+        return role
 
-    def _state_key(self, duty: Duty) -> None:
-        """One for each state, or who deploys one tenant could read the secrets in another's."""
+    def _state_key(self, duty: Duty, users: Sequence[str], after: Sequence[pulumi.Resource]) -> None:
+        """One for each state, or who deploys one tenant could read the secrets in another's. KMS refuses a policy that names who is not
+        there yet (API reference, CreateKey, Policy), so roles come first.
+        """
         name = f"{self._name}-state-{duty.layer}"
         key = aws.kms.Key(
             name,
             description=f"Secrets in the state of {duty.environment}-{duty.layer}",
             enable_key_rotation=True,
-            policy=document(account_decides(duty.account_id)),
-            opts=pulumi.ResourceOptions(parent=self, protect=True),
+            policy=document(account_decides(duty.account_id), *state_users(users)),
+            opts=pulumi.ResourceOptions(parent=self, protect=True, depends_on=list(after)),
         )
         aws.kms.Alias(f"{name}-alias", name=duty.state_key_alias, target_key_id=key.key_id, opts=self._child)
