@@ -52,6 +52,8 @@ WILDCARDS = {
     "AlarmsUse": "a key's policy: the resource is that key",
     "AutoScalingGrants": "a key's policy: the resource is that key",
     "AutoScalingUses": "a key's policy: the resource is that key",
+    "DeployerGrants": "a key's policy: the resource is that key",
+    "DeployerMakes": "a key's policy: the resource is that key",
     "Deployers": "an endpoint's policy: bound by its condition to who deploys the layers",
     "LogsUse": "a key's policy: the resource is that key",
     "OwnBuckets": "an endpoint's policy: bound to this account's buckets by its condition",
