@@ -106,58 +106,60 @@ class AtMost(_OfMeasure):
 
 
 @dataclass(frozen=True)
-class AddsMore:
-    """Proven to have risen `by` times, and by more than another measure of the same unit."""
+class _OfTwo:
+    """A test of two measures of one unit, before and since."""
 
     measure: str
-    than: str
-    by: float = RISE
+    other: str
 
     def __call__(self, facts: Facts, /) -> Answer:
-        found, other = facts.of(self.measure), facts.of(self.than)
+        found, other = facts.of(self.measure), facts.of(self.other)
         if found is None or other is None:
-            return unmeasured(self.measure if found is None else self.than)
-        said = f"{measured_words(self.measure, found)}; {measured_words(self.than, other)}"
+            return unmeasured(self.measure if found is None else self.other)
+        return self._of(found, other)
+
+    def _of(self, found: BeforeAfter, other: BeforeAfter) -> Answer:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class AddsMore(_OfTwo):
+    """Proven to have risen `by` times, and by more than the other measure."""
+
+    by: float = RISE
+
+    def _of(self, found: BeforeAfter, other: BeforeAfter) -> Answer:
+        said = f"{measured_words(self.measure, found)}; {measured_words(self.other, other)}"
         return Answer(holds=found.rose(self.by) and found.change > other.change, said=said)
 
 
 @dataclass(frozen=True)
-class PartOf:
-    """A part of a whole that rose: it holds where the part accounts for at least `least` of the rise."""
+class PartOf(_OfTwo):
+    """A part of the other measure, a whole that rose: it holds where the part accounts for at least `least` of the rise."""
 
-    part: str
-    whole: str
     least: float = 0.4
 
-    def __call__(self, facts: Facts, /) -> Answer:
-        part, whole = facts.of(self.part), facts.of(self.whole)
-        if part is None or whole is None:
-            return unmeasured(self.part if part is None else self.whole)
-        share = part.change / whole.change if whole.change > 0 else 0.0
-        added = f"{_signed(part.change)} of the added {shown(whole.change, MEASURES[self.whole].unit)}"
-        said = f"{MEASURES[self.part].says} {both(part, MEASURES[self.part].unit)}: {added}"
-        return Answer(holds=part.low > 0 and share >= self.least, said=said, share=min(max(share, 0.0), 1.0))
+    def _of(self, found: BeforeAfter, other: BeforeAfter) -> Answer:
+        share = found.change / other.change if other.change > 0 else 0.0
+        unit = MEASURES[self.measure].unit
+        said = f"{measured_words(self.measure, found)}: {_signed(found.change)} of the added {shown(other.change, unit)}"
+        return Answer(holds=found.low > 0 and share >= self.least, said=said, share=min(max(share, 0.0), 1.0))
 
 
 @dataclass(frozen=True)
-class Rest:
-    """What of the `whole` lies outside of the `inner` measure accounts for at least `least` of the rise."""
+class Rest(_OfTwo):
+    """What of the measure, a whole, lies outside of the other accounts for at least `least` of the rise."""
 
-    whole: str
-    inner: str
     says: str
     least: float = 0.4
 
-    def __call__(self, facts: Facts, /) -> Answer:
-        whole, inner = facts.of(self.whole), facts.of(self.inner)
-        if whole is None or inner is None:
-            return unmeasured(self.whole if whole is None else self.inner)
-        change = whole.change - inner.change
-        share = change / whole.change if whole.change > 0 else 0.0
-        unit = MEASURES[self.whole].unit
-        said = f"{self.says} {shown(whole.before - inner.before, unit)} before, {shown(whole.since - inner.since, unit)} since"
-        said += f": {_signed(change)} of the added {shown(whole.change, unit)}"
-        proven = whole.low > inner.high or (whole.low > 0 and share >= 0.8)
+    def _of(self, found: BeforeAfter, other: BeforeAfter) -> Answer:
+        change = found.change - other.change
+        share = change / found.change if found.change > 0 else 0.0
+        unit = MEASURES[self.measure].unit
+        said = f"{self.says} {shown(found.before - other.before, unit)} before, {shown(found.since - other.since, unit)} since"
+        said += f": {_signed(change)} of the added {shown(found.change, unit)}"
+        proven = found.low > other.high or (found.low > 0 and share >= 0.8)
         return Answer(holds=proven and share >= self.least, said=said, share=min(max(share, 0.0), 1.0))
 
 
