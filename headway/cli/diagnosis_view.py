@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.tree import Tree
 
 from headway.diagnosis.asking import UNSAID
-from headway.diagnosis.figures import shown
+from headway.diagnosis.figures import shown, signed
 from headway.diagnosis.measure import FigureUnit
 from headway.diagnosis.reasoning import ChainLink, Diagnosis, DiagnosisVerdict, Doubt, LatencyPhase
 from headway.diagnosis.wording import BLIND, NOTHING, cause_words, next_steps, why_unknown
@@ -83,13 +83,11 @@ def _phases(parts: Sequence[LatencyPhase]) -> RenderableType:
     for column in ("where an answer's time goes", "before", "since", "added"):
         table.add_column(column, justify="left" if column.startswith("where") else "right")
     for each in (*parts, LatencyPhase(name="in all", before=sum(p.before for p in parts), since=sum(p.since for p in parts))):
-        added = each.since - each.before
-        sign = "+" if added >= 0 else "-"
         table.add_row(
             each.name,
             shown(each.before, FigureUnit.SECONDS),
             shown(each.since, FigureUnit.SECONDS),
-            f"{sign}{shown(abs(added), FigureUnit.SECONDS)}",
+            signed(each.since - each.before, FigureUnit.SECONDS),
         )
     return table
 

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from headway.diagnosis.comparison import BeforeAfter
 from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind
-from headway.diagnosis.figures import both, shown
+from headway.diagnosis.figures import both, shown, signed
 from headway.diagnosis.measures import MEASURES
 
 _RELEASE = re.compile("-(r[0-9a-f]{10})-")
@@ -142,7 +142,7 @@ class PartOf(_OfTwo):
     def _of(self, found: BeforeAfter, other: BeforeAfter) -> Answer:
         share = found.change / other.change if other.change > 0 else 0.0
         unit = MEASURES[self.measure].unit
-        said = f"{measured_words(self.measure, found)}: {_signed(found.change)} of the added {shown(other.change, unit)}"
+        said = f"{measured_words(self.measure, found)}: {signed(found.change, unit)} of the added {shown(other.change, unit)}"
         return Answer(holds=found.low > 0 and share >= self.least, said=said, share=min(max(share, 0.0), 1.0))
 
 
@@ -158,7 +158,7 @@ class Rest(_OfTwo):
         share = change / found.change if found.change > 0 else 0.0
         unit = MEASURES[self.measure].unit
         said = f"{self.says} {shown(found.before - other.before, unit)} before, {shown(found.since - other.since, unit)} since"
-        said += f": {_signed(change)} of the added {shown(found.change, unit)}"
+        said += f": {signed(change, unit)} of the added {shown(found.change, unit)}"
         proven = found.low > other.high or (found.low > 0 and share >= 0.8)
         return Answer(holds=proven and share >= self.least, said=said, share=min(max(share, 0.0), 1.0))
 
@@ -345,7 +345,3 @@ def unmeasured(measure: str) -> Answer:
 def measured_words(measure: str, found: BeforeAfter) -> str:
     """A measure's name with its figures."""
     return f"{MEASURES[measure].says} {both(found, MEASURES[measure].unit)}"
-
-
-def _signed(seconds: float) -> str:
-    return f"{seconds * 1e3:+.3g} ms"

@@ -21,6 +21,11 @@ def shown(value: float, unit: FigureUnit) -> str:
             return f"{value:.3g} {unit}".strip()
 
 
+def signed(value: float, unit: FigureUnit) -> str:
+    """`+38 ms`: what was added."""
+    return f"{'+' if value >= 0 else '-'}{shown(abs(value), unit)}"
+
+
 def both(found: BeforeAfter, unit: FigureUnit) -> str:
     """`3 ms before, 41 ms since (+36 to +40 ms, n 30 and 18)`: both means, the interval of what they differ by, and of how many steps."""
     n = f"n {found.blocks[0]} and {found.blocks[1]}"
@@ -29,7 +34,7 @@ def both(found: BeforeAfter, unit: FigureUnit) -> str:
 
 def interval(found: BeforeAfter, unit: FigureUnit) -> str:
     """`+36 to +40 ms`: what both means differ by."""
-    low, high = (f"{'+' if each >= 0 else '-'}{shown(abs(each), unit)}" for each in (found.low, found.high))
+    low, high = signed(found.low, unit), signed(found.high, unit)
     number, _, unit_of_low = low.partition(" ")
     low = number if high.endswith(f" {unit_of_low}") else low
     return f"{low} to {high}"

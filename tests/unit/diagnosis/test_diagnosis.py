@@ -1,5 +1,7 @@
 """From what hurts to its cause, on services whose series are played."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -282,6 +284,11 @@ def test_the_hot_gpu_of_a_lone_replica_is_the_cause_and_not_its_version() -> Non
     lone = {"compute_by_pod": {"a": (0.018, 0.12)}, "hot": {"x": (0.0, 0.6)}}
     (found,) = diagnoses(played({"compute": 0.12, "queue": 0.13}, apart=lone))
     assert found.cause == "gpu-hot"
+
+
+def test_what_a_part_adds_is_told_in_the_unit_of_the_whole() -> None:
+    (found,) = diagnoses(played({"queue": 3.0}))
+    assert re.search(r": \+[\d.]+ s of the added [\d.]+ s$", found.links[1].evidence[0])
 
 
 def test_what_is_ruled_out_is_so_by_figures() -> None:
