@@ -13,6 +13,7 @@ from itertools import pairwise
 from cryptography import x509
 
 from headway.problem import Problem, ProblemLevel
+from headway.timestamp import rfc3339
 
 RENEW_BEFORE = timedelta(days=30)
 """Less than this left is told: time to order, to receive and to roll out another one."""
@@ -88,14 +89,14 @@ def _validity(found: GatewayCertificate, now: datetime) -> Iterator[Problem]:
     if now < found.not_before:
         yield Problem(
             rule="certificate-valid-now",
-            fact=f"it is valid only from {_shown(found.not_before)}",
+            fact=f"it is valid only from {rfc3339(found.not_before)}",
             consequence="Clients refuse every connection until then",
             remedy="Use it from then on, or correct the clock of who issued it",
         )
     if left <= timedelta(0):
         yield Problem(
             rule="certificate-valid-now",
-            fact=f"it expired at {_shown(found.not_after)}",
+            fact=f"it expired at {rfc3339(found.not_after)}",
             consequence="Clients refuse every connection",
             remedy="Renew it and replace the secret; the gateway takes the new one without a restart",
         )
@@ -103,7 +104,7 @@ def _validity(found: GatewayCertificate, now: datetime) -> Iterator[Problem]:
         yield Problem(
             rule="certificate-valid-for-long",
             level=ProblemLevel.WARNING,
-            fact=f"it expires at {_shown(found.not_after)}, in {left.days} days",
+            fact=f"it expires at {rfc3339(found.not_after)}, in {left.days} days",
             consequence="From then on clients refuse every connection",
             remedy="Renew it now and replace the secret; the gateway takes the new one without a restart",
         )
@@ -126,7 +127,3 @@ def _chain(chain: Sequence[x509.Certificate]) -> Iterator[Problem]:
             consequence="Clients that do not know this issuer itself refuse the connection",
             remedy="Append the certificates between it and the root, unless its issuer is a root that all clients trust",
         )
-
-
-def _shown(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

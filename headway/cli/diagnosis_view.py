@@ -1,7 +1,6 @@
 """How a diagnosis looks: the chain from symptom to cause, where the time went, what was ruled out, and what next. Pure."""
 
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
 
 from rich.console import Group, RenderableType
 from rich.markup import escape
@@ -12,7 +11,7 @@ from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.figures import shown, signed
 from headway.diagnosis.measure import FigureUnit
 from headway.diagnosis.reasoning import ChainLink, Diagnosis, DiagnosisVerdict, Doubt, LatencyPhase
-from headway.diagnosis.wording import BLIND, NOTHING, cause_words, next_steps, why_unknown
+from headway.diagnosis.wording import BLIND, NOTHING, cause_words, clock, next_steps, why_unknown
 from headway.problem import printable
 
 
@@ -37,9 +36,7 @@ def _one(this: Diagnosis, environment: str) -> Iterator[RenderableType]:
         case DiagnosisVerdict.BLIND:
             yield f"{name}: [yellow]{BLIND}.[/yellow]"
         case _:
-            began = (
-                f", since {datetime.fromtimestamp(this.onset, UTC):%H:%M:%S} UTC" if this.onset is not None else ", since before one looked"
-            )
+            began = f", since {clock(this.onset)}" if this.onset is not None else ", since before one looked"
             also = "".join(f"; also {each.value.replace('-', ' ')}" for each in this.also)
             yield f"{name}: [red]{escape(this.links[0].says)}[/red]{began}{also}"
             yield _cause(this)

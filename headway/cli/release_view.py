@@ -25,6 +25,7 @@ from headway.release.notify import Webhook
 from headway.release.plan import StepKind
 from headway.release.report import measured
 from headway.release.report.measured import MeasuredSignal, ReleaseFigures
+from headway.timestamp import rfc3339
 
 BAR_CELLS = 12
 WIDE_COLUMNS = 120
@@ -299,7 +300,7 @@ def experiment(rollout: RolloutState) -> dict[str, Any] | None:
     user_split, ends = rollout.user_split, rollout.users_end
     if user_split is None:
         return None
-    times = {"since": rollout.users_since, "ends": ends.isoformat(timespec="milliseconds").replace("+00:00", "Z") if ends else None}
+    times = {"since": rollout.users_since, "ends": rfc3339(ends, "milliseconds") if ends else None}
     return {**user_split.document(), **times, "running": rollout.divided and not rollout.over, "due": rollout.due}
 
 

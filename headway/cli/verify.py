@@ -274,6 +274,6 @@ def _summary(record: dict[str, Any], where: str) -> None:
 
 
 def _now() -> str:
-    from headway.verify.run import moment
+    from headway.timestamp import rfc3339
 
-    return moment(datetime.now(UTC))
+    return rfc3339(datetime.now(UTC))

@@ -10,7 +10,6 @@ It ends with what it explains, or by itself where nobody is left to end it (`epi
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 from headway.diagnosis.asking import UNSAID
@@ -19,9 +18,9 @@ from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.hypothesis import CauseLayer
 from headway.diagnosis.observed import BEFORE_SECONDS
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
-from headway.diagnosis.record import time
-from headway.diagnosis.wording import next_steps, summary
+from headway.diagnosis.wording import clock, next_steps, summary
 from headway.problem import printable
+from headway.timestamp import rfc3339
 from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY, CAUSE_URGENCY, TRAIL
 
 MOST_CAUSES = 4
@@ -98,14 +97,14 @@ def description(this: Diagnosis, environment: str) -> str:
     next; the last is always there."""
     steps = [f"Next: {step}" for step in next_steps(this, environment)] or [f"Next: headway diagnose {this.chain} -e {environment}"]
     hurts = this.verdict in (DiagnosisVerdict.CAUSE, DiagnosisVerdict.UNKNOWN)
-    keeps = [f"Keep it: headway incident capture {this.chain} -e {environment} --at {time(this.at)} --out incident"] if hurts else []
+    keeps = [f"Keep it: headway incident capture {this.chain} -e {environment} --at {rfc3339(this.at)} --out incident"] if hurts else []
     end = "\n".join(printable(step) for step in (*keeps, *steps[:3]))
     return "\n".join([*_within(map(printable, _proof(this)), MOST_CHARACTERS - len(end) - 1), end])[:MOST_CHARACTERS]
 
 
 def _proof(this: Diagnosis) -> Iterator[str]:
     if this.onset is not None:
-        yield f"Since {datetime.fromtimestamp(this.onset, UTC):%H:%M:%S} UTC."
+        yield f"Since {clock(this.onset)}."
     for link in this.links:
         share = f" ({link.share:.0%} of it)" if link.share is not None else ""
         yield f"{link.says}{share}: {'; '.join(link.evidence)}"

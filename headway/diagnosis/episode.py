@@ -6,10 +6,10 @@ one that lasts longer, and one that has ended ends (Alertmanager v0.28.1: `types
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from headway.diagnosis.reasoning import DiagnosisVerdict
+from headway.timestamp import rfc3339
 from headway.wire import CAUSE_URGENCY
 
 PAGE, TICKET = "page", "ticket"
@@ -75,7 +75,7 @@ def is_decided(this: KnownCause) -> bool:
 
 def moment(at: float) -> str:
     """Unix seconds as Alertmanager's API has them."""
-    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return rfc3339(at, "milliseconds")
 
 
 def _lasting(known: Sequence[KnownCause], at: float) -> tuple[KnownCause, ...]:

@@ -15,9 +15,10 @@ from headway.diagnosis.incident import redacted
 from headway.diagnosis.measures import MEASURES, Sight
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import diagnoses
-from headway.diagnosis.record import of_one, time
+from headway.diagnosis.record import of_one
 from headway.release.driver.rollout_state import RolloutState
 from headway.release.service_place import ServicePlace
+from headway.timestamp import rfc3339
 
 
 def of_rollback(here: ServicePlace, rollout: RolloutState) -> dict[str, Any]:
@@ -27,7 +28,7 @@ def of_rollback(here: ServicePlace, rollout: RolloutState) -> dict[str, Any]:
     observed = gather(own, at=datetime.fromisoformat(verdict).timestamp(), since=SPAN_SECONDS)
     found = [of_one(each, here.environment) for each in diagnoses(observed)]
     compares = list(versions(observed, new=rollout.release, stable=rollout.stable))
-    return redacted({"at": time(observed.at), "diagnoses": found, "versions": compares})
+    return redacted({"at": rfc3339(observed.at), "diagnoses": found, "versions": compares})
 
 
 def versions(observed: Observed, *, new: str, stable: str) -> Iterator[dict[str, Any]]:

@@ -5,13 +5,13 @@ Descriptions of the schema are the docstrings of the fields.
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 from headway.contract.part import Part
 from headway.diagnosis.hypothesis import CauseLayer, Symptom
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
 from headway.diagnosis.wording import next_steps, summary
+from headway.timestamp import rfc3339
 
 RUNBOOKS = "docs/runbooks"
 
@@ -114,12 +114,12 @@ def of_one(this: Diagnosis, environment: str) -> dict[str, Any]:
     """One diagnosis as `DiagnosisRecord` has it, in plain JSON types."""
     record = DiagnosisRecord(
         service=this.chain,
-        at=time(this.at),
+        at=rfc3339(this.at),
         verdict=this.verdict,
         summary=summary(this),
         symptom=this.symptom,
         also=this.also,
-        since=time(this.onset) if this.onset is not None else None,
+        since=rfc3339(this.onset) if this.onset is not None else None,
         cause=this.cause or None,
         layer=this.layer,
         chain=tuple(
@@ -145,11 +145,6 @@ def schema() -> dict[str, Any]:
     """JSON Schema (draft 2020-12) of `document`."""
     made = DiagnosesRecord.model_json_schema(mode="serialization")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made, "title": "Headway diagnosis"}
-
-
-def time(moment: float) -> str:
-    """Unix seconds in RFC 3339."""
-    return datetime.fromtimestamp(moment, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def _doubt(this: Doubt) -> DoubtRecord:

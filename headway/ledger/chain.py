@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from headway.ledger import bundle
@@ -22,6 +22,7 @@ from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainProof, countin
 from headway.ledger.store import LedgerStore, MissingStoreError, StoredObject, TakenError, UnreachableError, Written, create_or_agree
 from headway.ledger.witness import LedgerWitness, SilentWitnessError, WitnessWord
 from headway.problem import Exit, Problem, UserError
+from headway.timestamp import rfc3339
 
 READERS = 16
 
@@ -379,4 +380,4 @@ def register(store: LedgerStore, chain: str, release: Mapping[str, Any]) -> str:
 
 
 def _text(time: datetime) -> str:
-    return time.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return rfc3339(time, "milliseconds")

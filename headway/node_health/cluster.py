@@ -33,6 +33,7 @@ from headway.node_health.facts import DIAGNOSTIC_LABEL, GpuNode
 from headway.node_health.leader_election import LeaderRecord, LeaseStore
 from headway.node_health.readiness import GpuOperatorState, PoolPromise, cluster_policy_state
 from headway.problem import Exit, UserError
+from headway.timestamp import rfc3339
 from headway.wire import (
     NODE_HEALTH_FIELD_MANAGER,
     NODE_HEALTH_IMAGE_KEY,
@@ -229,7 +230,7 @@ class NodeCluster:
     def _event(self, node: GpuNode, reason: str, message: str, kind: str) -> None:
         """An event on the node: what a person and an alert see. Its name says its content, so that a repeated one is
         one."""
-        now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+        now = rfc3339(datetime.now(UTC), "microseconds")
         name = f"{node.name[:200]}.{hashlib.sha256(f'{reason}{message}{now[:15]}'.encode()).hexdigest()[:12]}"
         body = {
             "apiVersion": "v1",

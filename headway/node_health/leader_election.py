@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from headway.environment.kubernetes import CONFLICT, NOT_FOUND
+from headway.timestamp import rfc3339
 from headway.wire import NODE_HEALTH_LEASE
 
 SECONDS = 60.0
@@ -87,7 +88,7 @@ class LeaseStore:
 
     def write(self, holder: str, over: LeaderRecord | None) -> LeaderRecord | None:
         metadata = {"name": NODE_HEALTH_LEASE, "namespace": self._namespace, **({"resourceVersion": over.version} if over else {})}
-        renewed = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        renewed = rfc3339(datetime.now(UTC), "microseconds")
         spec = {"holderIdentity": holder, "leaseDurationSeconds": int(SECONDS), "renewTime": renewed}
         body = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec}
         meanwhile = (NOT_FOUND, CONFLICT)  # deleted, made or written by somebody else

@@ -8,7 +8,7 @@ the runner is not.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -18,6 +18,7 @@ from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import EVERYTHING, TrafficSplit
 from headway.problem import UserError
 from headway.release.driver.live_service import ROUTES, patch, promise, route_of
+from headway.timestamp import rfc3339
 from headway.wire import RELEASE_FIELD_MANAGER, RELEASE_GUARD_LEASE, SAFE_RELEASE, TENANT, WATCHED_UNTIL
 
 LOOK_SECONDS = 5.0
@@ -69,7 +70,7 @@ class ReleaseGuard:
         return GuardLook(tuple(sorted(taken)), tuple(sorted(missed)))
 
     def _live(self) -> None:
-        moment = self._now().astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        moment = rfc3339(self._now(), "microseconds")
         spec = {"holderIdentity": self._holder, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": moment}
         body = {
             "apiVersion": "coordination.k8s.io/v1",

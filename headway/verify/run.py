@@ -11,6 +11,7 @@ from typing import Any
 from headway.environment.api_answer import ApiAnswer
 from headway.environment.port import OutOfReachError
 from headway.problem import UserError
+from headway.timestamp import rfc3339
 from headway.verify.catalogue import VerifyCheck
 from headway.verify.outcome import Sighting, VerifyResult
 from headway.verify.probe import SELECTOR
@@ -27,7 +28,7 @@ def run(site: Site, checks: Sequence[VerifyCheck], now: Callable[[], datetime], 
         site.say(f"{check.name}: {check.says} (up to {check.minutes} min)")
         seen = _seen(site, check)
         results.append(
-            VerifyResult(check=check.name, state=seen.state, sighting=seen, began=moment(began), seconds=max(0.0, site.clock() - start))
+            VerifyResult(check=check.name, state=seen.state, sighting=seen, began=rfc3339(began), seconds=max(0.0, site.clock() - start))
         )
         told(results[-1])
     return tuple(results)
@@ -42,10 +43,6 @@ def _seen(site: Site, check: VerifyCheck) -> Sighting:
         return Sighting(unanswered=tuple(str(problem).replace("\n  ", " ") for problem in refusal.problems))
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as strange:
         return Sighting(unanswered=(f"An answer had another shape than its API says ({type(strange).__name__}: {strange}).",))
-
-
-def moment(time: datetime) -> str:
-    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
 def left_before(site: Site) -> tuple[str, ...]:

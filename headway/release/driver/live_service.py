@@ -10,7 +10,7 @@ server refuses it with 409 where there is a newer one (API conventions, "Concurr
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 from urllib.parse import urlencode
@@ -27,6 +27,7 @@ from headway.release.driver.capacity import ReplicaNeeds, available_capacity
 from headway.release.driver.golden_answers import CONTAINER
 from headway.release.driver.service_under_release import LiveRoute
 from headway.release.plan import PoolCapacity
+from headway.timestamp import rfc3339
 from headway.wire import (
     ARM,
     EXPERIMENT_HEADER,
@@ -92,7 +93,7 @@ class LiveService:
         takes that away. Raises OutOfReachError, also where the route is no longer the version `seen`."""
         if until:
             until -= timedelta(seconds=self.clock_offset().certain)
-        text = until.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z") if until else None
+        text = rfc3339(until) if until else None
         notes = {WATCHED_UNTIL: text, SAFE_RELEASE: safe if until else None}
         body = {"metadata": {"annotations": notes, "resourceVersion": seen}}
         self._api.request("PATCH", self._route_path(), {"fieldManager": RELEASE_FIELD_MANAGER}, body, "application/merge-patch+json")
