@@ -13,7 +13,8 @@ STEP = re.compile(r"^```\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE 
 """Commands, and what the sandbox said, if that is shown."""
 _ACTION = r"no violations|could not be evaluated|^ +\+ \d+ (to create|created)$"
 KEPT: Mapping[str, str] = {
-    "aws iam create-service-linked-role ": r'"(RoleName|Arn)":',
+    # Of EKS's two moto makes up names that AWS does not give.
+    "aws iam create-service-linked-role ": r'"(RoleName|Arn)":.*AWSServiceRoleForAutoScaling',
     "headway cost ": r"^(\w+, in |USD a month|control plane|NAT gateways|together)",
     "headway artifact push ": r" uploaded|  uri: |- \{path: ",
     "headway doctor ": r"^\S (sample-values|reservations|certificate): ",
@@ -65,12 +66,19 @@ def shown(page: str, answers: Mapping[str, str]) -> str:
     def step(found: re.Match[str]) -> str:
         if found[2] is None:
             return found[0]
-        before = dict(_groups(found[2]))
+        before: dict[str, list[list[str]]] = {}
+        for title, group in _groups(found[2]):
+            before.setdefault(title, []).append(group)
         lines = found[1].splitlines()
-        said = [_titled(line, answers[line]) if line in answers else before.get(_title(line), []) for line in lines]
+        said = [_titled(line, answers[line]) if line in answers else _next(before, _title(line)) for line in lines]
         return f"```\n{found[1]}```\n\n```text\n" + "".join(f"{each}\n" for group in said for each in group) + "```\n"
 
     return STEP.sub(step, page)
+
+
+def _next(groups: dict[str, list[list[str]]], title: str) -> list[str]:
+    """What stood there of a command; of several with one title in their order."""
+    return groups[title].pop(0) if groups.get(title) else []
 
 
 def _groups(block: str) -> Iterator[tuple[str, list[str]]]:

@@ -287,10 +287,11 @@ def _iam(action: str, duty: Duty) -> Iterator[Scope]:
         yield "Iam", duty.roles, {}, ""
         if action == "iam:GetRole" and duty.kind == "cluster":
             # EKS looks with the caller's rights whether its own roles are there (terraform-aws-modules/terraform-aws-eks#823: "Failed to validate
-            # if SLR ... already exists due to missing permissions for 'iam:GetRole'").
-            linked = [
-                f"arn:aws:iam::{duty.account_id}:role/aws-service-role/{service}/*" for service in SERVICES if service.startswith("eks")
-            ]
+            # if SLR ... already exists due to missing permissions for 'iam:GetRole'"). Of one that is not there IAM knows no path, and judges by
+            # the name alone (told of a run in which the paths were allowed, by IAM's access troubleshooter; two such runs are on record).
+            role = f"arn:aws:iam::{duty.account_id}:role"
+            paths = [f"{role}/aws-service-role/{service}/*" for service in SERVICES if service.startswith("eks")]
+            linked = [*paths, f"{role}/AWSServiceRoleForAmazonEKS*"]
             yield "IamLinked", linked, {}, ""
 
 

@@ -12,6 +12,7 @@ from headway.doctor.zones import judge_zones
 from headway.problem import Problem, ProblemLevel
 
 SCALING_ROLE, SPOT_ROLE = "AWSServiceRoleForAutoScaling", "AWSServiceRoleForEC2Spot"
+EKS_ROLE, EKS_NODES_ROLE = "AWSServiceRoleForAmazonEKS", "AWSServiceRoleForAmazonEKSNodegroup"
 SERVICE_LINKED_ROLES: Mapping[str, tuple[str, str, ProblemLevel]] = {
     SCALING_ROLE: (
         "autoscaling.amazonaws.com",
@@ -21,6 +22,16 @@ SERVICE_LINKED_ROLES: Mapping[str, tuple[str, str, ProblemLevel]] = {
     SPOT_ROLE: (
         "spot.amazonaws.com",
         "Auto Scaling makes it itself (AutoScalingServiceRolePolicy, EC2SpotManagement) unless your organisation forbids it; deployers may not",
+        ProblemLevel.WARNING,
+    ),
+    EKS_ROLE: (
+        "eks.amazonaws.com",
+        "EKS makes it itself for an account's first cluster, and has refused that one, as the role came too late (aws/aws-k8s-tester#232)",
+        ProblemLevel.WARNING,
+    ),
+    EKS_NODES_ROLE: (
+        "eks-nodegroup.amazonaws.com",
+        "EKS makes it itself if who deploys may see it and make it, and refuses node groups if not (terraform-aws-modules/terraform-aws-eks#823)",
         ProblemLevel.WARNING,
     ),
 }
@@ -185,7 +196,7 @@ def _roles(layer: Described, roles: frozenset[str] | Unanswered) -> DoctorResult
 def roles_of(layer: Described) -> frozenset[str]:
     """Service-linked roles that the environment needs: that of spot instances with a spot pool only."""
     spot = any(pool.capacity.kind == "spot" for pool in layer.pools)
-    return frozenset({SCALING_ROLE, SPOT_ROLE} if spot else {SCALING_ROLE})
+    return frozenset(SERVICE_LINKED_ROLES) - frozenset(() if spot else (SPOT_ROLE,))
 
 
 def named_roles(layer: Described) -> tuple[str, ...]:

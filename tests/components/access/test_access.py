@@ -79,6 +79,11 @@ MAY: list[tuple[Duty, str, str, dict[str, str | list[str]]]] = [
     (CLUSTER, "iam:GetRole", CONTROL_PLANE, {}),
     (CLUSTER, "iam:GetRole", f"{ROLES}aws-service-role/eks-nodegroup.amazonaws.com/AWSServiceRoleForAmazonEKSNodegroup", {}),
     (CLUSTER, "iam:GetRole", f"{ROLES}aws-service-role/eks.amazonaws.com/AWSServiceRoleForAmazonEKS", {}),
+    *(
+        # While it does not exist IAM knows it by its name alone; then EKS's look is refused to who is allowed the path only.
+        (CLUSTER, "iam:GetRole", f"{ROLES}{name}", {})
+        for name in ("AWSServiceRoleForAmazonEKSNodegroup", "AWSServiceRoleForAmazonEKS")
+    ),
     (CLUSTER, "iam:DeleteRole", CONTROL_PLANE, dict(TAG)),
     (CLUSTER, "iam:PassRole", CONTROL_PLANE, {"iam:PassedToService": "eks.amazonaws.com"}),
     (CLUSTER, "iam:PassRole", f"{ROLES}headway-prod-nodes", {"iam:PassedToService": "eks.amazonaws.com"}),

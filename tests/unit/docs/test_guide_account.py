@@ -16,7 +16,7 @@ import jmespath
 import pytest
 from moto import mock_aws
 
-from tests.guide_page import commands, hold
+from tests.guide_page import commands, hold, shown
 
 REGION = "us-west-2"
 SERVICES = {"s3api": "s3"}
@@ -65,3 +65,8 @@ def test_the_state_is_versioned_and_its_key_has_the_name_that_secrets_use() -> N
     assert clients[0].get_bucket_versioning(Bucket="YOUR-STATE")["Status"] == "Enabled"
     (given,) = [line for line in commands() if line.startswith("SECRETS=")]
     assert clients[1].describe_key(KeyId=given.removeprefix("SECRETS=awskms://"))["KeyMetadata"]["Enabled"]
+
+
+def test_what_others_run_stays_as_it_stands_even_where_two_look_alike() -> None:
+    page = "```\naws iam make --of a\naws iam make --of b\n```\n\n```text\n$ aws iam make\nfirst\n$ aws iam make\nsecond\n```\n"
+    assert shown(page, {}) == page

@@ -20,7 +20,17 @@ from components.access.permissions import SERVICES
 from headway.capacity.described import Described, described
 from headway.cli import doctor as doctor_cli
 from headway.contract.pool_parts import CapacityBlock, Reservation, WarmNodes
-from headway.doctor.account import SCALING_ROLE, SPOT_ROLE, AccountFacts, Caller, ReservationFacts, generated_roles, judge
+from headway.doctor.account import (
+    EKS_NODES_ROLE,
+    EKS_ROLE,
+    SERVICE_LINKED_ROLES,
+    SPOT_ROLE,
+    AccountFacts,
+    Caller,
+    ReservationFacts,
+    generated_roles,
+    judge,
+)
 from headway.doctor.aws import account_facts
 from headway.doctor.check import CheckState, DoctorResult, Unanswered
 from headway.doctor.endpoints import EndpointFacts
@@ -29,6 +39,7 @@ from headway.doctor.samples import judge_samples
 from headway.doctor.tools import judge_aws, judge_kubectl, judge_pulumi, version
 from headway.environment.trusted import trusted
 from headway.problem import Exit, ProblemLevel
+from tests.guide_page import commands
 
 ROOT = Path(__file__).parents[3]
 ACCOUNT, KUBERNETES = "123456789012", "1.36"
@@ -44,7 +55,7 @@ def layer(**changes: Any) -> Described:
 LAYER = layer()
 WELL = AccountFacts(
     caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/headway-deploy/me"),
-    roles=frozenset({SCALING_ROLE, SPOT_ROLE}),
+    roles=frozenset(SERVICE_LINKED_ROLES),
     principals=frozenset({DEPLOYER}),
     zones={zone: f"usw2-az{number}" for number, zone in enumerate(LAYER.zones, 1)},
     quotas={
@@ -136,12 +147,22 @@ def test_each_planted_fault_is_found_by_its_check(check: str, fault: Mapping[str
 
 
 def test_the_role_of_spot_instances_is_missed_where_there_is_a_spot_pool() -> None:
-    without = replace(WELL, roles=frozenset({SCALING_ROLE}))
+    without = replace(WELL, roles=frozenset(SERVICE_LINKED_ROLES) - {SPOT_ROLE})
     (problem,) = examined(without)["service-linked-roles"].problems
     assert (problem.subject, problem.level) == (SPOT_ROLE, ProblemLevel.WARNING)
     assert "--aws-service-name spot.amazonaws.com" in problem.remedy
     bought = layer(pools=tuple(pool for pool in LAYER.pools if pool.capacity.kind != "spot"))
     assert examined(without, bought)["service-linked-roles"].state is CheckState.OK
+
+
+@pytest.mark.parametrize("role", [EKS_ROLE, EKS_NODES_ROLE])
+def test_a_role_of_eks_that_is_not_there_yet_is_told_with_what_makes_it(role: str) -> None:
+    (problem,) = examined(replace(WELL, roles=frozenset(SERVICE_LINKED_ROLES) - {role}))["service-linked-roles"].problems
+    assert (problem.subject, problem.level) == (role, ProblemLevel.WARNING)
+    service = SERVICE_LINKED_ROLES[role][0]
+    assert service in SERVICES, "the deployer may make it, too"
+    assert problem.remedy.endswith(f"`aws iam create-service-linked-role --aws-service-name {service}`")
+    assert f"aws iam create-service-linked-role --aws-service-name {service}" in commands(), "the guide has it made first"
 
 
 def test_auto_scaling_may_make_the_role_of_spot_instances_and_no_deployer_may() -> None:
@@ -387,7 +408,7 @@ def asked(found: Described = LAYER, /, **changes: Any) -> AccountFacts:
     ec2 = listed(*(need.code for need in needs(LAYER)), ADDRESSES, "L-OTHER")
     answers: dict[str, list[tuple[str, Any]]] = {
         "sts": [("get_caller_identity", {"Account": ACCOUNT, "Arn": f"arn:aws:iam::{ACCOUNT}:user/me", "UserId": "AIDAAAAAAAAAAAAAAAAA"})],
-        "iam": [("get_role", "NoSuchEntity"), ("get_role", "NoSuchEntity"), ("get_role", {"Role": ROLE})],
+        "iam": [*[("get_role", "NoSuchEntity")] * len(SERVICE_LINKED_ROLES), ("get_role", {"Role": ROLE})],
         "service-quotas": [listed(STORAGE), ec2, listed(GROUPS), listed(NETWORKS), ("get_aws_default_service_quota", default)],
         "ec2": [],
         "eks": [("describe_addon_versions", {"addons": [{"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}]}]}), *LIVE],
