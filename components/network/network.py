@@ -253,7 +253,7 @@ class Network(pulumi.ComponentResource):
             actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
             resources=[arn, f"{arn}:log-stream:*"],
         )
-        aws.iam.RolePolicy(f"{self._name}-flow-write", role=role.name, name="write", policy=document(find, write), opts=self._child)
+        may = aws.iam.RolePolicy(f"{self._name}-flow-write", role=role.name, name="write", policy=document(find, write), opts=self._child)
         aws.ec2.FlowLog(
             f"{self._name}-flow-log",
             vpc_id=self._vpc.id,
@@ -263,5 +263,6 @@ class Network(pulumi.ComponentResource):
             iam_role_arn=role.arn,
             max_aggregation_interval=60,
             tags=self._tags("flow"),
-            opts=self._child,
+            # Else its first deliveries may come before the role may write, and on the way down its last.
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[may]),
         )

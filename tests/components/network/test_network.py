@@ -214,6 +214,11 @@ def test_the_flow_log_is_encrypted_and_kept_as_long_as_asked() -> None:
     assert found.one("aws:ec2/flowLog:FlowLog").inputs["trafficType"] == "ALL"
 
 
+def test_the_flow_log_begins_once_its_role_may_write() -> None:
+    found = network("none")
+    assert found.one("aws:iam/rolePolicy:RolePolicy").urn in found.one("aws:ec2/flowLog:FlowLog").depends_on
+
+
 def test_the_flow_logs_role_may_do_all_that_ec2_asks_of_it() -> None:
     # VPC user guide, "IAM role for publishing flow logs to CloudWatch Logs"; the group itself is there before.
     found = json.loads(network("none").one("aws:iam/rolePolicy:RolePolicy").inputs["policy"])["Statement"]
