@@ -8,7 +8,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from headway.problem import UserError
+from headway.problem import UserError, on_one_line
 
 
 def told_to_end() -> threading.Event:
@@ -42,5 +42,6 @@ def reaching() -> Generator[None]:
 
 
 def say(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
+    """As one line that is no order to a terminal: loops speak of what tenants wrote."""
+    sys.stdout.write(f"{on_one_line(line)}\n")
     sys.stdout.flush()

@@ -10,7 +10,7 @@ from typing import Any
 from headway.diagnosis.measures import MEASURES
 from headway.diagnosis.states import states
 from headway.service_status.promises import ALLOWED
-from headway.wire import MODEL, TENANT
+from headway.service_status.replicas import service_of
 
 Ask = Callable[[str], Sequence[tuple[Mapping[str, str], float]]]
 Body = Mapping[str, Any]
@@ -71,7 +71,6 @@ def placed(deployments: Iterable[Body], pods: Iterable[Body], nodes: Sequence[Bo
     by_service: dict[str, tuple[list[Body], list[Body]]] = {}
     for number, objects in enumerate((deployments, pods)):
         for each in objects:
-            labels = each["metadata"].get("labels", {})
-            if labels.get(TENANT) and labels.get(MODEL):
-                by_service.setdefault(f"{labels[TENANT]}/{labels[MODEL]}", ([], []))[number].append(each)
+            if service := service_of(each["metadata"], each["metadata"].get("labels") or {}):
+                by_service.setdefault("/".join(service), ([], []))[number].append(each)
     return {chain for chain, (mine, theirs) in by_service.items() if states(mine, theirs, nodes, theirs, (), at=at)}

@@ -48,7 +48,7 @@ def services(
     the scheduler's words; `events` say what probes answered."""
     by_owner: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = {}
     for pod in pods:
-        if key := _key(pod["metadata"].get("labels", {})):
+        if key := _key(pod["metadata"], pod["metadata"].get("labels", {})):
             by_owner.setdefault(key, []).append(pod)
     about: dict[str, list[Mapping[str, Any]]] = {}
     for event in events:
@@ -64,7 +64,7 @@ def services(
     found: list[ServiceStatus] = []
     for deployment in deployments:
         labels = {**deployment["metadata"].get("labels", {}), **deployment["spec"]["template"]["metadata"].get("labels", {})}
-        if key := _key(labels):
+        if key := _key(deployment["metadata"], labels):
             mine = tuple(sorted((status(pod) for pod in by_owner.get(key, [])), key=lambda pod: pod.name))
             found.append(_service(key, deployment, mine))
     return tuple(sorted(found, key=lambda s: (s.tenant, s.model, s.release, s.arm)))
@@ -82,6 +82,13 @@ def _service(key: tuple[str, str, str, str], deployment: Mapping[str, Any], pods
     return ServiceStatus(tenant=tenant, model=model, release=release, arm=arm, wanted=wanted, ready=ready, pods=pods, reason=reason)
 
 
-def _key(labels: Mapping[str, str]) -> tuple[str, str, str, str] | None:
+def service_of(head: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str] | None:
+    """The tenant and the model that an object is of, by its metadata and `labels`. Deployers write labels as they like, and none speaks for
+    another namespace's service."""
     tenant, model = labels.get(TENANT), labels.get(MODEL)
-    return (tenant, model, labels.get(RELEASE, ""), labels.get(ARM, "")) if tenant and model else None
+    return (tenant, model) if tenant and model and tenant == head.get("namespace") else None
+
+
+def _key(head: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str, str, str] | None:
+    service = service_of(head, labels)
+    return (*service, labels.get(RELEASE, ""), labels.get(ARM, "")) if service else None

@@ -172,12 +172,16 @@ class LiveService:
         return self._api.items(f"{path.format(self._tenant)}?{selector}")
 
 
+ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a route raises that is like none of ours."""
+
+
 @contextmanager
 def _read(name: str) -> Generator[None]:
     """Tenants' deployers write routes: one that is like none of ours is told, and ends no driver. Raises OutOfReachError."""
     try:
         yield
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as odd:
+    except ODD as odd:
         raise OutOfReachError(f"route {name} is like none of ours ({type(odd).__name__}: {odd})") from None
 
 

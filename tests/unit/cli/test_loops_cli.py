@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headway.cli.loop_process import say
 from headway.cli.loops import place_of, with_image
 from headway.problem import UserError
 
@@ -85,3 +86,8 @@ def test_the_samples_image_is_written_over() -> None:
     for environment in ("staging", "prod"):
         text = (PROJECT / "stacks" / f"Pulumi.{environment}-platform.yaml").read_text(encoding="utf-8")
         assert f"    image: {IMAGE}\n" in with_image(text, IMAGE, "the file")
+
+
+def test_what_a_loop_says_of_tenants_words_is_no_order_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    say("vision: s3://models/vision/\x1b]52;c;eA==\x07\nserving on 0.0.0.0:80 is here")
+    assert capsys.readouterr().out == "vision: s3://models/vision/\\x1b]52;c;eA==\\x07\\nserving on 0.0.0.0:80 is here\n"

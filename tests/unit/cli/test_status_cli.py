@@ -248,6 +248,40 @@ def test_who_may_not_read_nodes_is_told_the_schedulers_words(command: Command, w
         world.forbidden = ()
 
 
+def of_another(body: dict[str, Any]) -> dict[str, Any]:
+    """The same, written by a deployer of another tenant, whose namespace comes later in every list."""
+    return {**body, "metadata": {**body["metadata"], "namespace": "warehouse"}}
+
+
+def test_no_other_namespaces_objects_speak_for_a_service(command: Command, world: type[World], scene: Scene) -> None:
+    astray = route({scene.release: 100})
+    astray["spec"]["hosts"] = ["defects.warehouse.models.example.com"]
+    world.objects = {
+        **world.objects,
+        "deployments": [deployment(scene.stable, "stable", 1, 1), of_another(deployment(scene.release, "canary", 9, 0))],
+        "pods": [pod("a", scene.stable, "stable", "n1"), of_another(pod("theirs", scene.stable, "stable"))],
+        "virtualservices": [*world.objects["virtualservices"], of_another(astray)],
+    }
+    service = json.loads(command("-o", "json").stdout)["services"]["vision/defects"]
+    assert (service["ready"], service["weights"]) == (True, {scene.stable: 100})
+    assert service["addresses"] == ["defects.vision.models.example.com"]
+    assert [[each["name"] for each in arm["pods"]] for arm in service["replicas"]] == [["a"]]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [{"route": [{"destination": {"host": "defects.vision.svc.cluster.local"}}]}, {"mirrorPercentage": {"value": "all"}}],
+    ids=["without a release", "copies of no share"],
+)
+def test_a_route_that_is_like_none_of_ours_hides_nothing_else(command: Command, world: type[World], scene: Scene, entry: Any) -> None:
+    odd = route({scene.stable: 100})
+    odd["spec"]["http"][0] |= {"mirror": {"host": "a"}, **entry}
+    world.objects["virtualservices"] = [odd]
+    service = json.loads(command("-o", "json").stdout)["services"]["vision/defects"]
+    assert (service["weights"], service["addresses"]) == (None, ["defects.vision.models.example.com"])
+    assert "vision/defects 1/2 no route" in words(command())
+
+
 def test_metrics_that_do_not_answer_are_said_and_hide_nothing_else(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEADWAY_PROMETHEUS", "http://127.0.0.1:1")
     said = words(command())

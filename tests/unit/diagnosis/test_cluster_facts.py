@@ -8,6 +8,7 @@ import pytest
 from headway.diagnosis.changes import by_hand
 from headway.diagnosis.facts import ChangeKind, StateKind
 from headway.diagnosis.states import states
+from headway.diagnosis.triage import placed
 from headway.node_health.facts import Quarantine, QuarantineState
 from headway.wire import POOL, QUARANTINE
 from tests.unit.service_status.test_pending import container, node, pod
@@ -41,6 +42,13 @@ def _ended(reason: str, minute: int = 55) -> dict[str, Any]:
 
 def test_a_container_that_the_kernel_ended_for_its_memory_says_so() -> None:
     assert kinds(_ended("OOMKilled")) == [StateKind.MEMORY_KILLED]
+
+
+def test_no_other_namespaces_pod_makes_a_service_look_ill() -> None:
+    theirs = _ended("OOMKilled")
+    theirs["metadata"]["namespace"] = "warehouse"
+    assert placed([], [theirs], [], at=AT) == set()
+    assert placed([], [_ended("OOMKilled")], [], at=AT) == {"vision/defects"}
 
 
 @pytest.mark.parametrize("probe", ["liveness", "startup"])

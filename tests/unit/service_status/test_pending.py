@@ -196,7 +196,7 @@ def test_stable_and_baseline_of_one_release_are_told_apart() -> None:
     def deployment(arm: str) -> dict[str, Any]:
         labels = {TENANT: "vision", MODEL: "defects", RELEASE: "r1", ARM: arm}
         spec = {"replicas": 1, "template": {"metadata": {"labels": labels}}}
-        return {"metadata": {"labels": labels}, "spec": spec, "status": {"readyReplicas": int(arm == "stable")}}
+        return {"metadata": {"namespace": "vision", "labels": labels}, "spec": spec, "status": {"readyReplicas": int(arm == "stable")}}
 
     base = pod("q", on="a")
     base["metadata"]["labels"][ARM] = "baseline"
@@ -206,7 +206,7 @@ def test_stable_and_baseline_of_one_release_are_told_apart() -> None:
 
 def test_what_a_tenants_code_answers_to_a_probe_is_no_order_to_a_terminal() -> None:
     labels = {TENANT: "vision", MODEL: "defects", RELEASE: "r1", ARM: "stable"}
-    deployment = {"metadata": {"labels": labels}, "spec": {"template": {"metadata": {"labels": labels}}}}
+    deployment = {"metadata": {"namespace": "vision", "labels": labels}, "spec": {"template": {"metadata": {"labels": labels}}}}
     running = pod("p", on="a", containerStatuses=[container(state={"running": {}}, ready=False, started=False)])
     said = {"reason": "Unhealthy", "message": "Startup probe failed: \x1b]52;c;eA==\x07\nall is well", "involvedObject": {"name": "p"}}
     (service,) = services([deployment], [running], events=[said])
