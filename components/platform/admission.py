@@ -47,11 +47,15 @@ RULES = (
             "variables.containers.all(c, (!has(c.env) || c.env.all(e, !e.name.startsWith('NVIDIA_VISIBLE_DEVICES') || "
             f"({_VOID}))) && "
             "(!has(c.envFrom) || c.envFrom.size() == 0) && "
-            "(!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.contains('nvidia-container-devices'))))"
+            "(!has(c.volumeMounts) || c.volumeMounts.all(m, !m.mountPath.contains('nvidia-container-devices'))) && "
+            # Who asks for none gets nothing from the plugin, and all that its image names (NVIDIA/k8s-device-plugin#61). The API server
+            # writes each quantity in its shortest form.
+            "(!has(c.resources) || !has(c.resources.limits) || "
+            "c.resources.limits.all(k, !k.startsWith('nvidia.com/') || c.resources.limits[k] != '0')))"
         ),
         message=(
             "The pod chooses devices past the device plugin, or takes variables that nobody can see here. It could use GPUs that others "
-            "were given. Ask for GPUs in limits, and name each variable in env."
+            "were given. Ask for GPUs in limits, one at least or not at all, and name each variable in env."
         ),
     ),
     AdmissionRule(

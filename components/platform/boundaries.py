@@ -113,11 +113,13 @@ _NOTHING_TO_ISTIO = AdmissionRule(
     # `internal.istio.io/route-semantics` has istiod read a route as one of its own making (pkg/config/constants of Istio 1.31).
     expression=(
         f"{_ROOT_CERTIFICATE} || (variables.labels.all(k, !k.contains('istio.io/')) && "
-        "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.contains('istio.io/'))))"
+        "(!has(object.metadata.annotations) || object.metadata.annotations.all(k, !k.contains('istio.io/'))) && "
+        # Whose root a proxy trusts, its istiod it obeys; one that is immutable istiod never sets right.
+        "(request.resource.resource != 'configmaps' || !object.metadata.name.startsWith('istio-')))"
     ),
     message=(
-        "The object's labels or annotations tell Istio how to read it. It could be read by rules that no other one is, or by some proxies and "
-        "not by others. Leave all of Istio's out."
+        "The object's labels or annotations tell Istio how to read it, or it has the name of what proxies trust. It could be read by rules that "
+        "no other one is, or by some proxies and not by others. Leave all of Istio's out."
     ),
 )
 

@@ -2,7 +2,8 @@
 
 Two rules. What deployers write (templates of Deployments) may say five things to Istio and name none of its
 containers: the injector lays a container of that name over its own, and the CNI plugin takes the user to spare from
-it (pkg/kube/inject/webhook.go `reapplyOverwrittenContainers`, cni/pkg/plugin of Istio 1.31). What a pod says after
+it (pkg/kube/inject/webhook.go `reapplyOverwrittenContainers`, cni/pkg/plugin of Istio 1.31). Nor any of its volumes: one
+of that name becomes the proxy's (`injectPod` there merges by name), and in `istio-envoy` lies what Envoy starts with. What a pod says after
 injection may be that, and what the injector itself writes (its `injection-template.yaml`). All else of Istio's is
 refused, known or not.
 """
@@ -19,6 +20,8 @@ from components.versions import ISTIO_IMAGES, ISTIOD
 PROXY_IMAGE = f"{ISTIO_IMAGES}/proxyv2:"
 PROXY_USER = 1337
 """User and group whose packets nobody intercepts (cni/pkg/plugin/sidecar_redirect.go of Istio 1.31)."""
+_OF_PROXY = "v.startsWith('istio') || v in ['credential-socket', 'custom-bootstrap-volume', 'workload-certs', 'workload-socket']"
+"""Whether a volume's name `v` is one that the injector uses."""
 METRICS = "http-metrics"
 """The name of a port that is scraped in plain text, past the proxy."""
 
@@ -75,6 +78,10 @@ _PROXYS = (
     f"has(c.securityContext) && has(c.securityContext.runAsUser) && c.securityContext.runAsUser == {PROXY_USER} && "
     f"has(c.securityContext.runAsGroup) && c.securityContext.runAsGroup == {PROXY_USER}"
 )
+_FILES = (
+    "variables.containers.all(c, c.name.startsWith('istio-') || !has(c.volumeMounts) || "
+    f"c.volumeMounts.all(m, [m.name].all(v, !({_OF_PROXY}))))"
+)
 _GROUPS = (
     "(!has(object.spec.securityContext) || ("
     f"(!has(object.spec.securityContext.fsGroup) || object.spec.securityContext.fsGroup != {PROXY_USER}) && "
@@ -89,12 +96,13 @@ PODS_STAY = AdmissionRule(
             _only("variables.notes", {**_WRITTEN, **_INJECTED}),
             _only("variables.labels", {"sidecar.istio.io/inject": _TRUE, **_LABELLED}),
             f"variables.containers.all(c, c.name.startsWith('istio-') ? {OF_MESH} && {_PROXYS} : {_user('runAsUser')} && {_user('runAsGroup')})",
+            _FILES,
             _GROUPS,
         )
     ),
     message=(
         "The pod leads traffic past its proxy, or has none. Nothing would encrypt, count or close what it sends. Leave Istio's labels, "
-        f"annotations and containers as they are, and say runAsUser and runAsGroup, each another than {PROXY_USER}."
+        f"annotations, containers and volumes as they are, and say runAsUser and runAsGroup, each another than {PROXY_USER}."
     ),
 )
 
@@ -117,10 +125,11 @@ TEMPLATES_STAY = AdmissionRule(
             _only("variables.notes", _WRITTEN),
             _only("variables.marks", {"sidecar.istio.io/inject": _TRUE}),
             "variables.containers.all(c, !c.name.startsWith('istio-'))",
+            f"(!has(variables.template.spec.volumes) || variables.template.spec.volumes.all(e, [e.name].all(v, !({_OF_PROXY}))))",
         )
     ),
     message=(
-        "The Deployment's pods would tell Istio how to treat them, or bring a container of its name. They could lead traffic past their proxy. "
-        "Leave out Istio's labels, annotations and containers but those that Headway writes."
+        "The Deployment's pods would tell Istio how to treat them, or bring a container or volume of its name. They could lead traffic past "
+        "their proxy. Leave out Istio's labels, annotations, containers and volumes but those that Headway writes."
     ),
 )

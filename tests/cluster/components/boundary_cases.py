@@ -332,6 +332,13 @@ AS_THE_PROXY: dict[str, dict[str, Any]] = {
     "an old proxy": {"initContainers": [{**_PROXY, "image": f"{_PROXYS}:1.5.0"}]},
     "a proxy to debug with": {"initContainers": [{**_PROXY, "image": f"{_PROXYS}:1.31.4-debug"}]},
     "a proxy as another user": {"initContainers": [{"name": "istio-proxy", "image": f"{_PROXYS}:1.31.4"}]},
+    **{
+        f"the proxy's {name}": {
+            "initContainers": [{"name": "first", "volumeMounts": [{"name": name, "mountPath": "/own"}]}],
+            "volumes": [{"name": name, "emptyDir": {}}],
+        }
+        for name in ("istio-envoy", "workload-socket")
+    },
     "already redirected": {
         "initContainers": [{"name": "istio-init", "image": f"{_PROXYS}:1.31.4", "securityContext": {"runAsUser": 1337}}]
     },
@@ -343,6 +350,8 @@ TEMPLATES_OUT: dict[str, dict[str, Any]] = {
     "as if injected": deployment({"annotations": {"sidecar.istio.io/status": "{}"}}, pod_spec()),
     "a proxy of its own": deployment({}, pod_spec(initContainers=[{"name": "istio-proxy", "image": "auto"}])),
     "a check of its own": deployment({}, pod_spec(initContainers=[{"name": "istio-validation", "image": "auto"}])),
+    "the proxy's root": deployment({}, pod_spec(volumes=[{"name": "istiod-ca-cert", "configMap": {"name": "own"}}])),
+    "the proxy's keys": deployment({}, pod_spec(volumes=[{"name": "own", "emptyDir": {}}, {"name": "workload-certs", "emptyDir": {}}])),
     "a proxy beside it": deployment({}, {"containers": [*pod_spec()["containers"], {"name": "istio-proxy", "image": "auto"}]}),
 }
 """Deployments whose pods would step out of the mesh as they are injected."""

@@ -159,7 +159,7 @@ ON_NO_GPU: dict[str, Any] = {
 
 
 def pod(priority: str, pool: str, gpus: int, **resources: str) -> dict[str, Any]:
-    amounts = {"cpu": "1", "memory": "1Gi", "nvidia.com/gpu": str(gpus), **resources}
+    amounts = {"cpu": "1", "memory": "1Gi", **({"nvidia.com/gpu": str(gpus)} if gpus else {}), **resources}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -221,10 +221,7 @@ def test_a_gpu_that_only_an_init_container_asks_for_needs_its_class_too(served: 
 
 @pytest.mark.parametrize("priority", ["system-cluster-critical", "system-node-critical"])
 def test_no_pod_of_a_tenant_pushes_out_what_is_not_the_tenants(served: ControlPlane, priority: str) -> None:
-    body = pod(priority, "l4", 0)
-    for amounts in body["spec"]["containers"][0]["resources"].values():
-        amounts.pop("nvidia.com/gpu", None)  # requests and limits may be one
-    assert "is not one of tenant vision" in refusal(served, body)
+    assert "is not one of tenant vision" in refusal(served, pod(priority, "l4", 0))
 
 
 @pytest.mark.parametrize("written", CREDENTIALS)
@@ -393,7 +390,7 @@ def test_a_pod_that_would_pass_for_the_proxy_is_refused(served: ControlPlane, ca
     ]
     if "securityContext" in more:
         body["spec"]["securityContext"] = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}, **more["securityContext"]}
-    body["spec"]["initContainers"] = first
+    body["spec"] |= {"initContainers": first, "volumes": more.get("volumes", [])}
     # Of a proxy by tag two rules say so, and one of them is told.
     assert any(f"headway-{rule}" in _said(served, body) for rule in ("images-by-digest", "pods-stay-in-the-mesh"))
 
@@ -468,10 +465,7 @@ def test_a_pod_as_the_injector_leaves_it_is_admitted(served: ControlPlane) -> No
 def test_a_pod_tolerates_what_is_named_as_a_device_only_if_it_asks_for_it(served: ControlPlane) -> None:
     """EKS writes such a toleration for each device itself (`ExtendedResourceToleration`)."""
     slice_ = "nvidia.com/mig-1g.10gb"
-    body = pod("headway-vision-throughput-a100-80gb", "a100-mig", 0, **{slice_: "1"})
-    for amounts in body["spec"]["containers"][0]["resources"].values():
-        amounts.pop("nvidia.com/gpu", None)
-    assert _said(served, body) == ""
+    assert _said(served, pod("headway-vision-throughput-a100-80gb", "a100-mig", 0, **{slice_: "1"})) == ""
     other = pod("headway-vision-latency-l4", "l4", 1)
     other["spec"]["tolerations"] = [{"key": slice_, "operator": "Exists"}]
     assert "headway-tolerations-of-own-pool" in _said(served, other)
@@ -491,6 +485,28 @@ def test_istiod_gives_a_tenants_proxies_the_certificate_that_they_trust(served: 
     how = {"namespace": TENANT, "query_params": [("dryRun", "All")], **AS_ISTIOD}
     assert _answer(lambda: served.resource(body).create(body=body, **how)) == ""
     assert "headway-nothing-to-istio" in as_deployer(served, body)
+
+
+TRUSTED = "istio-ca-root-cert"
+
+
+def test_no_deployer_makes_what_a_proxy_trusts(served: ControlPlane) -> None:
+    """Whose istiod a proxy obeys, it knows by that root alone, and a pod may name another address of istiod's (`hostAliases`)."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": TRUSTED, "namespace": TENANT}, "data": {"root-cert.pem": "own"}}
+    assert "headway-nothing-to-istio" in as_deployer(served, body)
+    assert as_deployer(served, {**body, "metadata": {"name": "own-roots", "namespace": TENANT}}) == ""
+
+
+def test_no_deployer_takes_over_what_a_proxy_trusts(served: ControlPlane) -> None:
+    """Without its label and immutable, so that istiod would never set it right."""
+    metadata = {"name": TRUSTED, "namespace": TENANT, "labels": {"istio.io/config": "true"}}
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"root-cert.pem": "istiod's"}}
+    served.resource(body).create(body=body, namespace=TENANT, **AS_ISTIOD)
+    own = {"metadata": {"labels": None}, "data": {"root-cert.pem": "own"}, "immutable": True}
+    how = {"content_type": "application/merge-patch+json", **AS_DEPLOYER}
+    said = _answer(lambda: served.resource(body).patch(name=TRUSTED, namespace=TENANT, body=own, **how))
+    served.resource(body).delete(name=TRUSTED, namespace=TENANT)
+    assert "headway-nothing-to-istio" in said
 
 
 def _said(control_plane: ControlPlane, body: dict[str, Any]) -> str:

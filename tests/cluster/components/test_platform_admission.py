@@ -193,6 +193,11 @@ def beside(**more: Any) -> dict[str, Any]:
     return {"name": "beside", "image": f"registry.test/beside@sha256:{'d' * 64}", **more}
 
 
+def asks_for(one: dict[str, Any], gpus: str) -> dict[str, Any]:
+    one["resources"] = {each: {"nvidia.com/gpu": gpus} for each in ("limits", "requests")}
+    return one
+
+
 REFUSED: tuple[tuple[str, str, Change], ...] = (
     ("images-by-digest", "tag", lambda body: container(body).update(image="registry.test/server:1.0")),
     (
@@ -229,6 +234,15 @@ REFUSED: tuple[tuple[str, str, Change], ...] = (
             container(body).update(volumeMounts=[{"name": "v", "mountPath": "//var/lib/../run/./nvidia-container-devices/all"}]),
             body["spec"].update(volumes=[{"name": "v", "emptyDir": {}}]),
         ),
+    ),
+    *(
+        ("devices-by-the-plugin", f"none of a kind, written {none}", lambda body, none=none: asks_for(container(body), none))
+        for none in ("0", "0k", "0.0")
+    ),
+    (
+        "devices-by-the-plugin",
+        "none of a kind beside one",
+        lambda body: body["spec"]["containers"].append(asks_for(beside(), "0")),
     ),
     ("pods-may-leave", "held", lambda body: body["metadata"].update(finalizers=["test.example/held"])),
     (
