@@ -15,6 +15,7 @@ from headway.diagnosis.facts import Blindness, Change, ChangeKind, ServedSetting
 from headway.diagnosis.measure import HOST, Sight
 from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import Observed
+from headway.diagnosis.other_tenants import numbered
 from headway.diagnosis.reasoning import CLUSTER, METRICS, REQUESTS
 from headway.diagnosis.unseen import unseen
 from headway.environment.port import OutOfReachError
@@ -190,8 +191,11 @@ def _measured(here: ServicePlace, collected: _Collected, at: float, since: float
             )
             asked = partial(client.samples, f"({marked})[{since:.0f}s:{window}]", at)
             # Without the service's own there is nothing; what else is too much for one answer is missed alone.
-            for each in asked() if sight is Sight.SERVICE else collected.heard(f"metrics by {sight.name.lower()}", asked, []):
-                label = each.labels.get(sight.value, "")
+            answer = asked() if sight is Sight.SERVICE else collected.heard(f"metrics by {sight.name.lower()}", asked, [])
+            labels = [each.labels.get(sight.value, "") for each in answer]
+            named = numbered(labels, (here.tenant,)) if sight is Sight.NEIGHBOUR else {}
+            for each, asked_of in zip(answer, labels, strict=True):
+                label = named.get(asked_of, asked_of)
                 found.setdefault(each.labels[_NAMED], {})[label] = tuple(each.samples)
                 if HOST in each.labels:
                     hosts[label] = each.labels[HOST]

@@ -4,12 +4,13 @@ Pure; from objects as the API server answers them.
 Events are kept for an hour.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from headway.diagnosis.container_ends import how_it_ended
 from headway.diagnosis.facts import State, StateKind
 from headway.diagnosis.node_states import of_nodes, pool_of
 from headway.diagnosis.objects import RECENT_SECONDS, Body, by_object, changed_at, containers, seconds
+from headway.diagnosis.other_tenants import without_pods
 from headway.diagnosis.starting import starting
 from headway.node_health.facts import Quarantine
 from headway.problem import on_one_line
@@ -82,24 +83,25 @@ def _ended(pods: Iterable[Body], about: Events, at: float) -> Iterator[State]:
             yield State(kind=kind, subject=name, words=on_one_line(words), since=finished)
 
 
-def _nodes(deployments: Iterable[Body], pods: Iterable[Body], nodes: Iterable[Body]) -> Iterator[State]:
+def _nodes(deployments: Sequence[Body], pods: Sequence[Body], nodes: Iterable[Body]) -> Iterator[State]:
     """Of the pools that the service is placed in, and the nodes on which it runs."""
     pools = {(each["spec"]["template"]["spec"].get("nodeSelector") or {}).get(POOL) for each in deployments} - {None}
     used = {pod.get("spec", {}).get("nodeName") for pod in pods}
+    own = {each["metadata"].get("namespace") for each in (*deployments, *pods)}
     for node in nodes:
         name = str(node["metadata"]["name"])
         if node["metadata"].get("labels", {}).get(POOL) not in pools and name not in used:
             continue
         if quarantined(node):
-            yield State(kind=StateKind.QUARANTINED, subject=name, words=_why_apart(node))
+            yield State(kind=StateKind.QUARANTINED, subject=name, words=_why_apart(node, own))
         elif not condition(node, "Ready"):
             yield State(kind=StateKind.NODE_UNREADY, subject=name, words="the node is not ready", since=changed_at(node, "Ready"))
 
 
-def _why_apart(node: Body) -> str:
+def _why_apart(node: Body, own: Collection[str]) -> str:
     written = (node["metadata"].get("annotations") or {}).get(QUARANTINE)
     if written and (found := Quarantine.read(written)):
-        return f"in quarantine: {on_one_line(found.reason)}"
+        return f"in quarantine: {without_pods(on_one_line(found.reason), own)}"
     said = [c for c in node.get("status", {}).get("conditions", ()) if c.get("type") == "AcceleratorReady" and c.get("status") == "False"]
     return f"in quarantine; the node says {said[0].get('reason')}" if said else "in quarantine"
 

@@ -14,12 +14,14 @@ from typer.testing import CliRunner, Result
 
 from headway.cli.main import app
 from headway.diagnosis.measure import Sight
+from headway.diagnosis.measures import MEASURES
 from headway.diagnosis.observed import Observed
 from headway.problem import Exit, UserError
 from sandbox.layout import Layout
 from tests.loopback import served
 from tests.unit.cli.test_status_cli import PROJECT, World, deployment, node, pod
 from tests.unit.diagnosis.played import AT, STEPS, played
+from tests.unit.diagnosis.test_node_causes import BUSY, one_slow
 
 SINCE = f"{STEPS}m"
 WHEN = "2023-11-14T22:13:20Z"
@@ -52,7 +54,10 @@ class Played(World):
             return
         asked = re.findall('"headway_measure", "([a-z_]+)"', query)
         result: list[dict[str, Any]] = [
-            {"metric": {"headway_measure": name, "pod": label}, "values": [[moment, str(value)] for moment, value in samples]}
+            {
+                "metric": {"headway_measure": name, MEASURES[name].sight.value or "pod": label},
+                "values": [[moment, str(value)] for moment, value in samples],
+            }
             for name in asked
             for label, samples in self.observed.series.get(name, {}).items()
         ]
@@ -273,3 +278,12 @@ def test_one_question_asks_for_every_measure_of_a_sight(world: type[Played], com
     one(command)
     assert sum("headway_measure" in each for each in world.questions) == len(Sight)
     assert abs(AT - 1_700_000_000) < 1
+
+
+@pytest.mark.parametrize("output", ["text", "json", "html"])
+def test_a_neighbour_of_another_tenant_is_told_by_its_namespace_alone(world: type[Played], command: Command, output: str) -> None:
+    taking = {"neighbours_cores": {"search/secret-project": (0.1, 11.0), "search/quiet": (0.1, 0.1), "vision/ours": (0.1, 0.1)}}
+    world.observed = one_slow(BUSY, taking)
+    answer = one(command, "-o", output).output
+    assert "neighbour-takes-processors" in answer and "pod 2 of search" in answer
+    assert "secret-project" not in answer

@@ -122,8 +122,12 @@ def test_a_node_set_apart_as_slow_says_so_with_its_numbers() -> None:
     quarantine = Quarantine(state=QuarantineState.DRAINING, reason=reason, by="headway", since=0.0, changed=0.0)
     apart: dict[str, Any] = node("a", taints=(QUARANTINE,))
     apart["metadata"]["annotations"] = {QUARANTINE: quarantine.text()}
-    found = states([_deployment()], [], [apart], [], [], at=AT)
-    assert [each.words for each in found] == [f"in quarantine: {reason}"]
+    mine = _deployment()
+    mine["metadata"]["namespace"] = "vision"
+    assert [each.words for each in states([mine], [], [apart], [], [], at=AT)] == [f"in quarantine: {reason}"]
+    mine["metadata"]["namespace"] = "search"
+    (other,) = states([mine], [], [apart], [], [], at=AT)
+    assert other.words == "in quarantine: SlowerThanSiblings: a pod of vision takes 1.31 times as long as its 3 siblings"
 
 
 def test_what_a_person_wrote_is_a_change_with_its_author_and_time() -> None:

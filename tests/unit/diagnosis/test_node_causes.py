@@ -35,8 +35,8 @@ BUSY: Levels = {
 SHORT: Levels = {"memory_stall_by_pod": {"a": (0.0, 0.0), "c": (0.0, 0.8)}}
 NO_MEMORY: Levels = {"node_memory_left": {"n1": (0.6, 0.6), "n2": (0.5, 0.03)}}
 LOADTEST: Levels = {
-    "neighbours_cores": {"default/load-test": (0.1, 11.0), "kube-system/cni": (0.1, 0.1)},
-    "neighbours_memory": {"default/load-test": (2e9, 6e10), "kube-system/cni": (1e8, 1e8)},
+    "neighbours_cores": {"pod 1 of default": (0.1, 11.0), "pod 1 of kube-system": (0.1, 0.1)},
+    "neighbours_memory": {"pod 1 of default": (2e9, 6e10), "pod 1 of kube-system": (1e8, 1e8)},
 }
 
 
@@ -101,14 +101,14 @@ def test_a_release_at_the_same_time_is_not_blamed(cause: str) -> None:
 def test_a_neighbour_is_named_with_what_it_takes() -> None:
     (found,) = diagnoses(CASES["neighbour-takes-processors"])
     assert [link.name for link in found.links[-2:]] == ["node-busy", "neighbour-takes-processors"]
-    assert "default/load-test" in found.links[-1].evidence[0]
+    assert "pod 1 of default 0.1" in found.links[-1].evidence[0]
     assert place_of(found) == "n2"
 
 
 def test_a_neighbour_that_was_not_there_before_is_named() -> None:
     fresh = one_slow(BUSY, LOADTEST)
-    since = tuple(each for each in fresh.series["neighbours_cores"]["default/load-test"] if each[0] > ONSET)
-    series = {**fresh.series, "neighbours_cores": {"default/load-test": since}}
+    since = tuple(each for each in fresh.series["neighbours_cores"]["pod 1 of default"] if each[0] > ONSET)
+    series = {**fresh.series, "neighbours_cores": {"pod 1 of default": since}}
     (found,) = diagnoses(replace(fresh, series=series))
     assert found.cause == "neighbour-takes-processors"
 
