@@ -16,7 +16,8 @@ from components.permissions import Statement, document
 
 _AN_HOUR, TWELVE_HOURS = 3_600, 43_200
 """Seconds. An update of nodes, zone by zone, takes hours, and a release too; once its session has ended, Pulumi cannot write its state
-(pulumi/pulumi#19452). IAM gives an hour to who says nothing, and twelve at most (API reference, CreateRole, MaxSessionDuration).
+(pulumi/pulumi#19452). IAM gives an hour to who says nothing, and twelve at most (API reference, CreateRole, MaxSessionDuration);
+who comes by way of another role has an hour whatever this says (IAM user guide, "Methods to assume a role", role chaining).
 """
 
 

@@ -37,7 +37,7 @@ class Reservation(Part):
     kind: Literal["reservation"]
     """`reservation`."""
     id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$", examples=["cr-0123456789abcdef0"])]
-    """The reservation, such as `cr-0123456789abcdef0`."""
+    """The reservation, such as `cr-0123456789abcdef0`, of the environment's own account."""
 
 
 class CapacityBlock(Part):
@@ -46,7 +46,7 @@ class CapacityBlock(Part):
     kind: Literal["block"]
     """`block`."""
     id: Annotated[str, Field(pattern=r"^cr-[0-9a-f]{8,17}$", examples=["cr-0123456789abcdef0"])]
-    """The capacity reservation of the block."""
+    """The capacity reservation of the block, of the environment's own account."""
     ends: Annotated[str, Field(pattern=r"^20[0-9]{2}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:[0-5][0-9]:00Z$", examples=["2026-12-01T11:30:00Z"])]
     """When it ends, in UTC; the pool drains an hour before."""
 

@@ -60,6 +60,8 @@ class ReservationFacts:
     instance_type: str
     zone: str
     total: int
+    owner: str
+    """The account that pays for it; others see it where it is shared with them."""
     ends: str = ""
     """As a pool writes it; empty for one without an end."""
 
@@ -316,6 +318,16 @@ def _unusable(layer: Described, found: Mapping[str, ReservationFacts]) -> Iterat
         if not isinstance(pool.capacity, Reservation | CapacityBlock):
             continue
         id, reserved = pool.capacity.id, found.get(pool.capacity.id)
+        if reserved is not None and reserved.owner != layer.account_id:
+            yield Problem(
+                rule="reservations",
+                subject=f"pool {pool.name}",
+                value=id,
+                fact=f"Reservation {id} is of account {reserved.owner}, which shares it",
+                consequence="A generated deployer may start instances with resources of its own account only, and EC2 may refuse it this one",
+                remedy="Name a reservation of the environment's own account, or make the pool's node groups as an administrator",
+                level=ProblemLevel.WARNING,
+            )
         if reserved is None:
             fact = f"The account has no capacity reservation {id}"
         elif reserved.state not in _usable_states(pool.capacity):

@@ -167,7 +167,12 @@ def _reservations(layer: Described, clients: Clients) -> Mapping[str, Reservatio
     listed = pages(clients("ec2"), "describe_capacity_reservations", "CapacityReservations")
     return {
         each["CapacityReservationId"]: ReservationFacts(
-            each["State"], each["InstanceType"], each["AvailabilityZone"], each["TotalInstanceCount"], _minute(each.get("EndDate"))
+            each["State"],
+            each["InstanceType"],
+            each["AvailabilityZone"],
+            each["TotalInstanceCount"],
+            each["OwnerId"],
+            _minute(each.get("EndDate")),
         )
         for each in listed
         if each["CapacityReservationId"] in named

@@ -16,7 +16,8 @@ from botocore.stub import Stubber
 from moto.iam.aws_managed_policies import aws_managed_policies_data
 from typer.testing import CliRunner
 
-from components.access.permissions import SERVICES
+from components.access.duty import Duty
+from components.access.permissions import SERVICES, documents
 from headway.capacity.described import Described, described
 from headway.cli import doctor as doctor_cli
 from headway.contract.pool_parts import CapacityBlock, Reservation, WarmNodes
@@ -53,6 +54,7 @@ def layer(**changes: Any) -> Described:
 
 
 LAYER = layer()
+DEPLOYING = Duty(environment="dev", account_id=ACCOUNT, region=LAYER.region, state_bucket="state", layer="cluster")
 WELL = AccountFacts(
     caller=Caller(ACCOUNT, f"arn:aws:sts::{ACCOUNT}:assumed-role/headway-deploy/me"),
     roles=frozenset(SERVICE_LINKED_ROLES),
@@ -185,15 +187,27 @@ def reserved(**changes: Any) -> Described:
     ("found", "fact"),
     [
         ({}, "has no capacity reservation"),
-        ({"cr-00000000aa": ReservationFacts("expired", "g6.2xlarge", LAYER.pools[0].zones[0], 2)}, "is expired, not active"),
-        ({"cr-00000000aa": ReservationFacts("active", "g6.2xlarge", "us-east-1f", 2)}, "which the pool does not use"),
-        ({"cr-00000000aa": ReservationFacts("active", "p5.48xlarge", LAYER.pools[0].zones[0], 2)}, "which the pool does not use"),
+        ({"cr-00000000aa": ReservationFacts("expired", "g6.2xlarge", LAYER.pools[0].zones[0], 2, ACCOUNT)}, "is expired, not active"),
+        ({"cr-00000000aa": ReservationFacts("active", "g6.2xlarge", "us-east-1f", 2, ACCOUNT)}, "which the pool does not use"),
+        ({"cr-00000000aa": ReservationFacts("active", "p5.48xlarge", LAYER.pools[0].zones[0], 2, ACCOUNT)}, "which the pool does not use"),
     ],
 )
 def test_a_reservation_that_nodes_cannot_use_is_found(found: Mapping[str, ReservationFacts], fact: str) -> None:
     result = examined(replace(WELL, reservations=found), reserved())["reservations"]
     assert result.blocking
     assert fact in result.problems[0].fact
+
+
+def test_a_reservation_that_another_account_shares_is_told() -> None:
+    shared = ReservationFacts("active", "g6.2xlarge", LAYER.pools[0].zones[0], 2, "999999999999")
+    result = examined(replace(WELL, reservations={"cr-00000000aa": shared}), reserved())["reservations"]
+    assert [(problem.level, "is of account 999999999999" in problem.fact) for problem in result.problems] == [(ProblemLevel.WARNING, True)]
+
+
+def test_a_deployer_starts_no_nodes_in_what_another_account_shares() -> None:
+    """Which is why doctor warns: the generated policy names resources of the own account, and images."""
+    (launches,) = [s for s in documents(DEPLOYING)["network"] if s.sid == "Ec2Nodes"]
+    assert all(f":{ACCOUNT}:" in str(each) or str(each).endswith(":image/*") for each in launches.resources)
 
 
 BLOCK = CapacityBlock(kind="block", id="cr-00000000aa", ends="2026-12-01T11:30:00Z")
@@ -209,7 +223,7 @@ BLOCK = CapacityBlock(kind="block", id="cr-00000000aa", ends="2026-12-01T11:30:0
     ],
 )
 def test_a_capacity_block_may_be_bought_ahead_and_ends_when_its_pool_says(state: str, ends: str, fact: str) -> None:
-    there = ReservationFacts(state, "g6.2xlarge", LAYER.pools[0].zones[0], 2, ends)
+    there = ReservationFacts(state, "g6.2xlarge", LAYER.pools[0].zones[0], 2, ACCOUNT, ends)
     result = examined(replace(WELL, reservations={BLOCK.id: there}), reserved(capacity=BLOCK))["reservations"]
     assert (bool(result.problems), fact in "".join(each.fact for each in result.problems)) == (bool(fact), True)
 
@@ -221,10 +235,11 @@ def test_the_end_of_a_block_is_read_as_a_pool_writes_it() -> None:
         "InstanceType": "g6.2xlarge",
         "AvailabilityZone": "us-west-2a",
         "TotalInstanceCount": 2,
+        "OwnerId": ACCOUNT,
         "EndDate": datetime(2026, 12, 1, 11, 30, tzinfo=UTC),
     }
     facts = asked(reserved(capacity=BLOCK), ec2=[("describe_capacity_reservations", {"CapacityReservations": [described]})])
-    assert facts.reservations == {BLOCK.id: ReservationFacts("scheduled", "g6.2xlarge", "us-west-2a", 2, BLOCK.ends)}
+    assert facts.reservations == {BLOCK.id: ReservationFacts("scheduled", "g6.2xlarge", "us-west-2a", 2, ACCOUNT, BLOCK.ends)}
 
 
 def test_what_could_not_be_asked_is_neither_well_nor_wrong() -> None:
