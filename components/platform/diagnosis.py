@@ -28,7 +28,10 @@ _LISTS: tuple[rbac.Right, ...] = (
     ("networking.istio.io", ("virtualservices",), ("list",)),
 )
 """What `headway/diagnosis/gathering.py` asks."""
-_AT_GATEWAY: rbac.Right = ("cert-manager.io", ("certificates",), ("list",))
+_AT_GATEWAY: tuple[rbac.Right, ...] = (
+    ("cert-manager.io", ("certificates",), ("list",)),
+    ("networking.istio.io", ("gateways",), ("list",)),
+)
 """And of the gateway's namespace; a Certificate holds no key."""
 
 
@@ -49,7 +52,7 @@ def manifests(
 ) -> tuple[Manifest, ...]:
     """Service account with its `annotations`, rights, what the loop knows, the loop, where it is asked and what scrapes it; needs the Prometheus
     operator's definitions. `image`: one of headway by digest; `known`: the settings; `runbooks` and `grafana`: where links lead."""
-    certificates = rbac.role(f"headway-{NAME}", rbac.rules(_AT_GATEWAY), labels(NAME), GATEWAY_NAMESPACE)
+    certificates = rbac.role(f"headway-{NAME}", rbac.rules(*_AT_GATEWAY), labels(NAME), GATEWAY_NAMESPACE)
     links = [*(["--runbooks", runbooks] if runbooks else []), *(["--grafana", grafana] if grafana else [])]
     return (
         *loops.identity(NAME, rbac.rules(*_LISTS), annotations),

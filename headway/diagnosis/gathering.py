@@ -44,6 +44,7 @@ _NAMED = "headway_measure"
 
 _CERTIFICATES = f"/apis/cert-manager.io/v1/namespaces/{GATEWAY_NAMESPACE}/certificates"
 """None where cert-manager is not installed, for the secret is then somebody's own."""
+_GATEWAYS = f"/apis/networking.istio.io/v1/namespaces/{GATEWAY_NAMESPACE}/gateways"
 
 _Answer = TypeVar("_Answer")
 
@@ -130,7 +131,7 @@ def suspects(here: Sequence[ServicePlace], *, at: float, since: float) -> tuple[
         named |= collected.heard(CLUSTER, lambda: _placed(items, of_models, deployments, at), set[str]())
     if collected.blind:
         return tuple(here)
-    if collected.heard("certificates", lambda: tuple(way_states.invalid(items(_CERTIFICATES), at=at)), ()):
+    if collected.heard("certificates", partial(_invalid, items, (), at), ()):
         return tuple(here)
     routes = collected.heard("routes", lambda: _routes(items(f"/apis/networking.istio.io/v1/virtualservices?{of_models}"), deployments), {})
     unheard = True  # a ledger that does not answer leaves its service in
@@ -226,7 +227,6 @@ def _cluster(
     sets = collected.heard("earlier templates", lambda: listed(f"/apis/apps/v1/{tenant}/replicasets?{mine}"), [])
     quotas = collected.heard("quotas", lambda: listed(f"/api/v1/{tenant}/resourcequotas"), [])
     routes = collected.heard("routes", lambda: listed(f"/apis/networking.istio.io/v1/{tenant}/virtualservices?{mine}"), None)
-    certificates = collected.heard("certificates", lambda: listed(_CERTIFICATES), [])
     nodes = collected.heard("nodes", lambda: listed("/api/v1/nodes"), [])
     others = collected.heard("other pods", lambda: listed("/api/v1/pods"), pods) if _unplaced(pods) else pods
 
@@ -243,8 +243,13 @@ def _cluster(
     astray: tuple[State, ...] = ()
     if routes is not None and releases is not None:
         astray = collected.heard("releases", lambda: _astray(here, routes, deployments, releases), ())
-    invalid = collected.heard("certificates", lambda: tuple(way_states.invalid(certificates, at=at)), ())
+    invalid = collected.heard("certificates", partial(_invalid, listed, routes or (), at), ())
     return (*stand, *astray, *invalid), collected.heard("changes", lambda: tuple(written()), ())
+
+
+def _invalid(items: Callable[[str], list[Any]], routes: Sequence[Any], at: float) -> tuple[State, ...]:
+    """Certificates of the listeners for the routes' hosts; without routes, of every listener."""
+    return tuple(way_states.invalid(items(_CERTIFICATES), way_states.secrets(items(_GATEWAYS), routes), at=at))
 
 
 def _astray(here: ServicePlace, routes: Sequence[Any], deployments: Sequence[Any], releases: ServiceState) -> tuple[State, ...]:

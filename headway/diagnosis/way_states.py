@@ -1,7 +1,8 @@
-"""What the live route says against the ledger, and what cert-manager says of the gateway's certificate. Pure; from objects as the API server
-answers them. A Certificate names its Secret and holds no key (pkg/apis/certmanager/v1/types_certificate.go of cert-manager)."""
+"""What the live route says against the ledger, and what cert-manager says of the certificates by which callers of a service know the gateway.
+Pure; from objects as the API server answers them. A Certificate names its Secret and holds no key (pkg/apis/certmanager/v1/types_certificate.go
+of cert-manager), and a listener of a Gateway names one for its hosts (networking/v1alpha3/gateway.proto of istio/api)."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from headway.contract.units import Share
@@ -43,9 +44,29 @@ def astray(routes: Iterable[Body], deployments: Iterable[Body], service: Service
     yield State(kind=StateKind.ROUTE_ASTRAY, subject=model, words=words, since=_written(route))
 
 
-def invalid(certificates: Iterable[Body], *, at: float) -> Iterator[State]:
-    """Of the gateway's namespace: what is no longer valid, or was ordered and is not there."""
+def secrets(gateways: Iterable[Body], routes: Iterable[Body]) -> frozenset[str]:
+    """Those that listeners name for the hosts of a service's VirtualServices; without a host, those of every listener."""
+    hosts = [str(host) for route in routes for host in route["spec"].get("hosts") or ()]
+    return frozenset(
+        str(named)
+        for gateway in gateways
+        for server in gateway["spec"].get("servers") or ()
+        if (named := (server.get("tls") or {}).get("credentialName"))
+        and (not hosts or any(_listens(str(name), host) for name in server.get("hosts") or () for host in hosts))
+    )
+
+
+def _listens(name: str, host: str) -> bool:
+    """Whether a listener's name, which may begin with a namespace and `*`, is or ends the host."""
+    name = name.rpartition("/")[2]
+    return name in ("*", host) or (name.startswith("*.") and host.endswith(name[1:]))
+
+
+def invalid(certificates: Iterable[Body], secrets: Collection[str], *, at: float) -> Iterator[State]:
+    """Of the gateway's namespace and those `secrets`: what is no longer valid, or was ordered and is not there."""
     for each in certificates:
+        if each["spec"]["secretName"] not in secrets:
+            continue
         status = each.get("status", {})
         ready = next((c for c in status.get("conditions", ()) if c.get("type") == "Ready"), {})
         until, ordered = seconds(status.get("notAfter")), seconds(each["metadata"].get("creationTimestamp"))

@@ -34,7 +34,7 @@ def route(host: str) -> dict[str, Any]:
         "headers": {"response": {"set": {RELEASE_HEADER: host.removeprefix("defects-")}}},
     }
     metadata = {"name": "defects", "namespace": "vision", "labels": {MODEL: "defects"}}
-    return {"metadata": metadata, "spec": {"http": [{"name": WEIGHTS_ROUTE, "route": [to]}]}}
+    return {"metadata": metadata, "spec": {"hosts": ["defects.models.test"], "http": [{"name": WEIGHTS_ROUTE, "route": [to]}]}}
 
 
 def test_a_route_as_the_ledger_says_it_is_no_finding(world: type[Played], command: Command, tmp_path: Path) -> None:
@@ -69,14 +69,26 @@ def test_a_ledger_that_moved_while_the_route_was_read_is_not_held_against_it(
     assert "route-astray" not in one(command).output
 
 
-def test_a_gateways_certificate_that_ended_is_a_finding_of_every_service(world: type[Played], command: Command) -> None:
+def certified(world: type[Played], *hosts: str) -> None:
+    """The gateway's listener for those hosts has a certificate that has ended."""
     over = {"conditions": [{"type": "Ready", "status": "False", "message": "the order failed"}], "notAfter": "2023-11-01T00:00:00Z"}
-    world.objects["certificates"] = [{"metadata": {"name": "gateway-tls", "namespace": "vision"}, "status": over}]
+    metadata = {"name": "gateway-tls", "namespace": "vision"}  # where the played API server has a namespace's objects
+    servers = [{"hosts": list(hosts), "tls": {"credentialName": "tls"}}]
+    world.objects["certificates"] = [{"metadata": metadata, "spec": {"secretName": "tls"}, "status": over}]
+    world.objects["gateways"] = [{"metadata": metadata, "spec": {"servers": servers}}]
+
+
+def test_a_certificate_that_ended_is_a_finding_of_those_whose_hosts_it_is_for(world: type[Played], command: Command) -> None:
+    world.objects["virtualservices"] = [route("defects-r1")]
+    certified(world, "*.models.test")
     answer = one(command)
     assert answer.exit_code == Exit.REFUSED
     assert "certificate-invalid" in answer.output and "the order failed" in answer.output
+    certified(world, "*.elsewhere.test")
+    assert "certificate-invalid" not in one(command).output
 
 
-def test_whoever_may_not_list_certificates_is_told_what_was_not_seen(world: type[Played], command: Command) -> None:
-    world.forbidden = ("certificates",)
+@pytest.mark.parametrize("kind", ["certificates", "gateways"])
+def test_whoever_may_not_list_certificates_is_told_what_was_not_seen(world: type[Played], command: Command, kind: str) -> None:
+    world.forbidden = (kind,)
     assert "certificates" in one(command).output

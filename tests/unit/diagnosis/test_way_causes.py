@@ -1,6 +1,6 @@
 """What the way from callers to replicas may do: the gateway and its limiter, the route against the ledger, certificates."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -150,19 +150,49 @@ def test_of_a_service_that_no_ledger_knows_no_route_is_astray() -> None:
 
 def certificate(until: str | None = "2027-01-15T08:00:00Z", ready: str = "True", ordered: str = "2026-10-17T08:00:00Z") -> dict[str, Any]:
     status = {"conditions": [{"type": "Ready", "status": ready, "message": "the order failed"}], **({"notAfter": until} if until else {})}
-    return {"metadata": {"name": "gateway-tls", "creationTimestamp": ordered}, "status": status}
+    return {"metadata": {"name": "gateway-tls", "creationTimestamp": ordered}, "spec": {"secretName": "tls"}, "status": status}
+
+
+def invalid(found: dict[str, Any], secrets: Collection[str] = ("tls",)) -> list[State]:
+    return list(way_states.invalid([found], secrets, at=AT))
+
+
+def listener(secret: str, *hosts: str) -> dict[str, Any]:
+    return {"spec": {"servers": [{"hosts": list(hosts), "tls": {"credentialName": secret}}, {"hosts": list(hosts)}]}}
+
+
+@pytest.mark.parametrize(
+    ("hosts", "counts"),
+    [
+        (("*.models.test", "models.test"), True),
+        (("vision/*",), True),
+        (("defects.vision.models.test",), True),
+        (("*.other.test",), False),
+        (("*.defects.vision.models.test",), False),
+        (("models.test",), False),
+    ],
+)
+def test_a_certificate_counts_where_a_listener_of_the_services_hosts_names_it(hosts: tuple[str, ...], counts: bool) -> None:
+    routes = [{"spec": {"hosts": ["defects.vision.svc.cluster.local", "defects.vision.models.test"]}}]
+    secrets = way_states.secrets([listener("tls", *hosts), listener("else", "*.elsewhere.test")], routes)
+    assert secrets == ({"tls"} if counts else set())
+
+
+def test_a_certificate_of_the_gateways_namespace_that_no_listener_names_harms_nobody() -> None:
+    over = certificate("2027-01-15T07:00:00Z", "False")
+    assert invalid(over, ("tls",)) and not invalid(over, ("another",))
 
 
 def test_a_certificate_that_ended_says_since_when_and_what_cert_manager_says() -> None:
-    (found,) = way_states.invalid([certificate("2027-01-15T07:00:00Z", "False")], at=AT)
+    (found,) = invalid(certificate("2027-01-15T07:00:00Z", "False"))
     assert (found.kind, found.since) == (StateKind.CERTIFICATE_INVALID, AT - 3600)
     assert "the order failed" in found.words
 
 
 def test_a_certificate_that_is_renewed_late_is_still_valid() -> None:
-    assert not list(way_states.invalid([certificate("2027-01-16T08:00:00Z", "False")], at=AT))
+    assert not invalid(certificate("2027-01-16T08:00:00Z", "False"))
 
 
 def test_a_certificate_that_has_just_been_ordered_is_on_its_way() -> None:
-    assert not list(way_states.invalid([certificate(None, "False", "2027-01-15T07:55:00Z")], at=AT))
-    assert list(way_states.invalid([certificate(None, "False")], at=AT))
+    assert not invalid(certificate(None, "False", "2027-01-15T07:55:00Z"))
+    assert invalid(certificate(None, "False"))
