@@ -8,7 +8,7 @@ running, and starts it again when one of its processes has died.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from headway.problem import UserError
+from headway.problem import Exit, UserError
 from sandbox.cluster.processes import ProcessStatus
 from sandbox.layout import Layout
 from sandbox.progress import Progress
@@ -133,6 +133,7 @@ def chosen(names: Iterable[str]) -> tuple[Extra, ...]:
             f"The sandbox has no {', '.join(unknown)} to bring up.",
             "Nothing was done.",
             f"Choose from {', '.join(sorted(EXTRAS))}, separated by commas.",
+            Exit.USAGE,
         )
     found: set[str] = set()
 

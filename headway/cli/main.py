@@ -6,6 +6,7 @@ Commands import what they need when they run, so that `headway --help` answers a
 import os
 import sys
 from contextlib import suppress
+from errno import EISDIR, ENOENT, ENOTDIR
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated
@@ -50,18 +51,30 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")  # a terminal without the character is shown its number
     _warn_root()
     try:
-        app(prog_name="headway")
+        _refuse_empty_words(sys.argv[1:])
+        ended = app(prog_name="headway", standalone_mode=False)
+        sys.exit(ended if isinstance(ended, int) else Exit.OK)
     except UserError as error:
         _say("stopped" if error.exit == Exit.INTERRUPTED else "error", error)
         sys.exit(error.exit)
+    except typer.TyperException as wrong:
+        sys.exit(_misused(wrong))
+    except typer.Abort as unanswered:
+        if isinstance(unanswered.__context__, KeyboardInterrupt):
+            sys.exit(Exit.INTERRUPTED)
+        _say(
+            "error", UserError("Nobody answered the question.", "Nothing was done.", "Answer it in a terminal; -h says how to do without.")
+        )
+        sys.exit(Exit.USAGE)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
+        mend = "name what is there" if error.errno in (ENOENT, ENOTDIR, EISDIR) else "free some space, or correct the permissions"
         _say(
             "error",
             UserError(
                 f"{where}{error.strerror or error}.",
                 "The command has stopped; what was complete is kept.",
-                "Put that right (free some space, or correct the permissions) and run the command again.",
+                f"Put that right ({mend}) and run the command again.",
             ),
         )
         sys.exit(Exit.ENVIRONMENT)
@@ -80,6 +93,32 @@ def main() -> None:
             ),
         )
         sys.exit(70)
+
+
+def _refuse_empty_words(words: list[str]) -> None:
+    """Mostly a variable of the shell that is not set; a path would mean the working folder, a filter everything. Raises UserError."""
+    if "" in words:
+        before = words[: words.index("")][-1:]
+        raise UserError(
+            f"A word of the command is empty{f', after {before[0]}' if before else ''}.",
+            "It would mean everything, or the folder that you are in; nothing was done.",
+            "Write it out; a variable of the shell may not be set.",
+            Exit.USAGE,
+        )
+
+
+def _misused(wrong: typer.TyperException) -> int:
+    """Say what the parser refuses in the form of all refusals, below the usage line; the exit code."""
+    context = getattr(wrong, "ctx", None)
+    if type(wrong).__name__ == "NoArgsIsHelpError":  # its message is the help of the group that no command follows
+        print(wrong.message, file=sys.stderr)
+        return wrong.exit_code
+    if context:
+        print(context.get_usage(), file=sys.stderr)
+    command = context.command_path if context else "headway COMMAND"
+    fact = wrong.format_message().replace(": Value error, ", ": ").replace(": Input should", ": it should")
+    _say("error", UserError(fact, "Nothing was done.", f"`{command} -h` says what it takes.", Exit.USAGE))
+    return wrong.exit_code
 
 
 def _warn_root() -> None:

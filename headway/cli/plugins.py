@@ -70,6 +70,7 @@ def _made(given: Any, name: str) -> Any:
     command = typer.main.get_group(app) if app is given else typer.main.get_command(app)
     command.name = name
     for words, inner in _within(name, command):
+        inner.short_help = inner.get_short_help_str(limit=200)  # a group lists each command with its whole first sentence
         if examples := EXAMPLES.get(words):
             inner.epilog = for_example(*examples)
         if takes_environment(inner):

@@ -158,7 +158,9 @@ def build(
 
     unknown = sorted(set(names) - SETS.keys())
     if unknown:
-        raise UserError(f"There is no set called {', '.join(unknown)}.", "Nothing was built.", f"Choose from {', '.join(sorted(SETS))}.")
+        raise UserError(
+            f"There is no set called {', '.join(unknown)}.", "Nothing was built.", f"Choose from {', '.join(sorted(SETS))}.", Exit.USAGE
+        )
     with ConsoleProgress(terminal()) as progress:
         ensure_toolchain(layout_of(project), progress, names)
 

@@ -59,6 +59,13 @@ def test_help_of_a_command_ends_with_examples_that_parse(words: str) -> None:
     assert all(f"headway {words.replace('artifact describe', 'artifact')}" in line for line in examples)
 
 
+@pytest.mark.parametrize("group", ["new", "artifact", "release", "nodes", "loops", "verify", "sandbox", "incident", "certificate"])
+def test_a_group_lists_its_commands_with_whole_sentences(group: str) -> None:
+    commands = helped(group).partition("Commands:")[2].partition("For example:")[0]
+    assert commands
+    assert "..." not in commands
+
+
 def test_an_example_names_the_environment_of_what_is_written() -> None:
     typed = [line.split()[1:] for lines in EXAMPLES.values() for line in lines if "release" in line.split()[1] and '"' not in line]
     assert {" ".join(words): said for words in typed if (said := dry_runs.headway(words, complete=True))} == {}
