@@ -2,7 +2,7 @@
 
 from urllib.parse import quote
 
-from headway.endpoint_picker.pool_objects import MOST_ENGINES, QUERY, engines_of
+from headway.endpoint_picker.pool_objects import QUERY, engines_of, shared
 from headway.endpoint_picker.tracking import EngineFacts
 from headway.environment.kubernetes import ApiClient, KubernetesApi
 from headway.environment.port import OutOfReachError
@@ -27,11 +27,7 @@ class PickerCluster:
 
     def engines(self) -> dict[str, EngineFacts]:
         """Every endpoint that may be picked. Raises OSError where the API server does not say so."""
-        found: dict[str, EngineFacts] = {}
         try:
-            for address, facts in engines_of(self._api.each(PATH, page=PAGE, largest=LARGEST_LIST)):
-                if len(found) < MOST_ENGINES:
-                    found.setdefault(address, facts)
+            return shared(engines_of(self._api.each(PATH, page=PAGE, largest=LARGEST_LIST)))
         except (OutOfReachError, UserError) as failure:
             raise OSError(str(failure)) from None
-        return found

@@ -6,6 +6,7 @@ The mesh makes its endpoints of the same slices, each under the Service's name; 
 
 from collections.abc import Iterable, Iterator
 from ipaddress import ip_address
+from itertools import zip_longest
 from typing import Any
 
 from headway.endpoint_picker.tracking import EngineFacts
@@ -15,7 +16,7 @@ QUERY = f"{ROUTING}=endpoint_picker"
 """Slices of Services whose endpoints are picked, as a label selector."""
 SERVICE = "kubernetes.io/service-name"
 MOST_ENGINES = 1000
-"""Of a cluster; more are left out."""
+"""Of a cluster; more are left out, of whoever has most."""
 
 ODD = (AttributeError, KeyError, TypeError, ValueError)
 """What code of ours raises for an object of another shape than the API's."""
@@ -39,3 +40,18 @@ def engines_of(slices: Iterable[Any]) -> Iterator[tuple[str, EngineFacts]]:
                 continue
             for port in ports:
                 yield (f"{ip}:{port}" if ip.version == 4 else f"[{ip}]:{port}"), EngineFacts(pool, life=life)
+
+
+def shared(engines: Iterable[tuple[str, EngineFacts]], most: int = MOST_ENGINES) -> dict[str, EngineFacts]:
+    """At most so many of them, of each namespace in its turn: deployers mark Services, with up to eight ports each."""
+    owned: dict[str, dict[str, EngineFacts]] = {}
+    for address, facts in engines:
+        own = owned.setdefault(facts.pool.rpartition(".")[2], {})
+        if len(own) < most:
+            own.setdefault(address, facts)
+    found: dict[str, EngineFacts] = {}
+    for turn in zip_longest(*(own.items() for own in owned.values())):
+        for each in filter(None, turn):
+            if len(found) < most:
+                found.setdefault(*each)
+    return found

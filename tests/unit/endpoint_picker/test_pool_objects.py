@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from headway.endpoint_picker.pool_objects import SERVICE, engines_of
+from headway.endpoint_picker.pool_objects import SERVICE, engines_of, shared
 from headway.endpoint_picker.tracking import EngineFacts
 
 FACTS = EngineFacts("chat-r1.assist", life="u1")
@@ -46,3 +46,10 @@ def test_an_endpoint_that_cannot_be_picked_hides_no_other(odd: dict[str, Any]) -
 def test_a_slice_that_cannot_be_read_hides_no_other(odd: dict[str, Any]) -> None:
     found = engines_of([piece(engine("10.0.0.9"), **odd), [], None, piece(engine())])
     assert list(found) == [("10.0.0.1:8000", FACTS)]
+
+
+def test_a_tenant_with_engines_without_end_leaves_others_theirs() -> None:
+    many = [(f"10.0.{number}.1:8000", EngineFacts("chat-r1.alpha", life="u")) for number in range(9)]
+    few = [("10.1.0.1:8000", FACTS), ("10.1.0.2:8000", FACTS)]
+    assert [*shared([*many, *few], most=5)] == [many[0][0], few[0][0], many[1][0], few[1][0], many[2][0]]
+    assert shared([*few, *few]) == dict(few)
