@@ -5,14 +5,17 @@ import multiprocessing
 import os
 import signal
 from base64 import b64encode
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
 from aws_world import REGION, ZONES, Made, Watch, World, trust, urn_of
 
 from pulumi_embedded.engine.provider import UNKNOWN, Properties, ProviderError
+from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.catalogue import CATALOGUE
 from pulumi_embedded.providers.aws.overwriting import ANSWERED_AGAIN, OVERWRITTEN
 
@@ -286,6 +289,22 @@ def test_two_processes_may_work_on_one_account(tmp_path: Path) -> None:
     provider = World(tmp_path).provider
     ids = {provider.create(urn_of(VPC, f"v{n}"), VPC, f"v{n}", dict(CIDR), Watch())[0] for n in (*range(20), *range(100, 120))}
     assert len(ids) == 40
+
+
+def test_many_may_open_a_new_account_at_once(tmp_path: Path) -> None:
+    """Without another try one in sixty was told that the file is locked, at once, whatever it would have waited."""
+
+    def opened(file: Path, together: Barrier) -> None:
+        account = SimulatedAccount(file)
+        together.wait()
+        account.delete(0)
+        account.close()
+
+    for attempt in range(40):
+        together = Barrier(8)
+        with ThreadPoolExecutor(8) as pool:
+            waits = [pool.submit(opened, tmp_path / f"{attempt}.sqlite", together) for _ in range(8)]
+        assert [wait.exception() for wait in waits] == [None] * 8
 
 
 def test_reading_answers_the_inputs_that_were_recorded(world: World) -> None:

@@ -7,6 +7,7 @@ Trap: a create that was killed leaves an object nobody acknowledged; `orphan` fi
 import json
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -203,12 +204,30 @@ class SimulatedAccount:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             # Other processes may hold the file for the length of one statement; 30 s is far beyond that.
             self._connection = sqlite3.connect(self._file, timeout=30, isolation_level=None, check_same_thread=False)
-            self._connection.execute("PRAGMA journal_mode = WAL")
+            _write_ahead(self._connection)
             # A commit survives the end of the process at once, and that of the machine after the next checkpoint.
             self._connection.execute("PRAGMA synchronous = NORMAL")
             self._connection.execute("PRAGMA foreign_keys = ON")
             self._connection.executescript(_SCHEMA)
         return self._connection
+
+
+_TRIES, _PAUSE_SECONDS = 200, 0.02
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """SQLite waits for nobody where two who read a new file both want to change its journal: one must let go and try again
+    (C interface, sqlite3_busy_handler, "the possibility of a deadlock").
+    """
+    for left in reversed(range(_TRIES)):
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError:
+            if not left:
+                raise
+            time.sleep(_PAUSE_SECONDS)
+        else:
+            return
 
 
 def _object(key: int, type: str, id: str, region: str, urn: str, generation: int, *texts: str) -> AccountObject:
