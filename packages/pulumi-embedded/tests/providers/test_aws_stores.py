@@ -138,6 +138,24 @@ def test_a_bucket_that_a_killed_create_made_is_its_own_to_a_host_that_goes_on(wo
     assert again[0] == made.id
 
 
+@pytest.mark.parametrize("takes_over", [False, True])
+@pytest.mark.parametrize(("region", "code"), [(REGION, "BucketAlreadyOwnedByYou"), ("us-east-1", "BucketAlreadyExists")])
+def test_a_bucket_is_nobodys_by_a_killed_create_that_never_recorded_it(world: World, takes_over: bool, region: str, code: str) -> None:
+    """S3 answers 200 in us-east-1 alone, and there the provider asks first (`internal/service/s3/bucket.go`, resourceBucketCreate)."""
+    made = bucket(world, region=region)
+    made.delete()
+    place = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    client("s3", region).create_bucket(Bucket=made.id, **place)
+    with pytest.raises(ProviderError, match=f"{code}: artifacts-1 exists"):
+        world.another(takes_over=takes_over).create(made.urn, made.type, made.name, made.inputs, Watch(repeated=True))
+
+
+def test_a_bucket_that_a_killed_create_made_is_somebodys_to_any_other_host(world: World) -> None:
+    made = bucket(world)
+    with pytest.raises(ProviderError, match="BucketAlreadyOwnedByYou: artifacts-1 exists, perhaps by a creation that was cut off"):
+        world.another().create(made.urn, made.type, made.name, made.inputs, Watch(repeated=True))
+
+
 def test_a_queue_of_the_same_is_answered_again_after_a_kill(world: World) -> None:
     """SQS API reference, CreateQueue: QueueNameExists where an attribute differs."""
     made = world.make("sqs/queue", "q", name="work")

@@ -2,8 +2,9 @@
 
 Requests are written from the inputs by botocore's own request shapes, so nothing is translated by hand that has the same name.
 Access logging is a record only: nobody writes access logs here, and moto checks its target in a way that S3 does not.
-Trap: a create that is repeated after a kill meets its own bucket or queue: that is success, where the account says that it is its own. Of a first
-one a bucket that exists is somebody's, in us-east-1 too (hashicorp/terraform-provider-aws, internal/service/s3/bucket.go, resourceBucketCreate).
+Trap: a bucket that exists is somebody's to every creation but the second half of one whose record the account has and the host goes on with.
+S3 says so in every region but us-east-1, where it answers 200 (API reference, CreateBucket, BucketAlreadyOwnedByYou); there the provider asks
+first (hashicorp/terraform-provider-aws, internal/service/s3/bucket.go, resourceBucketCreate, "Special case").
 """
 
 import base64
@@ -19,6 +20,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 from pulumi_embedded.engine.provider import Properties, ProviderError, ProviderStep
 from pulumi_embedded.providers.aws.account import AccountObject
 from pulumi_embedded.providers.aws.backend import ObjectBackend
+from pulumi_embedded.providers.aws.kind import Facts
 from pulumi_embedded.providers.aws.limits import is_a, member_name, service
 
 Clients = Callable[[str, str], Any]
@@ -121,13 +123,20 @@ class Buckets(ObjectBackend):
 
     clients: Clients
 
+    def before(self, facts: Facts) -> Properties:
+        name = str(facts.inputs["bucket"])
+        if not facts.known and _exists(lambda: self.clients("s3", facts.region).head_bucket(Bucket=name)):
+            code = "BucketAlreadyExists" if facts.region == "us-east-1" else "BucketAlreadyOwnedByYou"
+            raise ProviderError(
+                f"{code}: {name} exists, perhaps by a creation that was cut off: choose another name, delete it, or import it"
+            )
+        return dict(facts.extra)
+
     def created(self, object: AccountObject, inputs: Properties, step: ProviderStep) -> Properties:
         s3 = self.clients("s3", object.region)
         wanted: dict[str, Any] = {"Bucket": object.id, "ObjectLockEnabledForBucket": inputs.get("objectLockEnabled") is True}
         if object.region != "us-east-1":
             wanted["CreateBucketConfiguration"] = {"LocationConstraint": object.region}
-        if not step.repeated and _exists(lambda: s3.head_bucket(Bucket=object.id)):
-            raise ProviderError(f"BucketAlreadyOwnedByYou: {object.id} exists: choose another name, or import it")
         with _answers(*_OWN):
             s3.create_bucket(**wanted)
         self._tag(s3, object)
