@@ -68,7 +68,10 @@ class Sandbox:
 
     @property
     def artifact_bucket(self) -> str:
-        bucket = self.stacks.outputs(f"{NAME}-cluster").get(ARTIFACT_BUCKET_OUTPUT)
+        try:
+            bucket = self.stacks.outputs(f"{NAME}-cluster").get(ARTIFACT_BUCKET_OUTPUT)
+        except UserError:  # it was never brought up
+            bucket = None
         if not bucket:
             raise UserError("The sandbox has no bucket for artifacts.", "Nothing was uploaded.", "Bring it up first: `make up`.")
         return str(bucket)

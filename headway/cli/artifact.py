@@ -97,15 +97,12 @@ def described(folder: Path, md5: bool) -> list[str]:
     """
     from pydantic import ValidationError
 
+    from headway.artifact_upload.folder import files_below
     from headway.contract.artifact import File, digest_of
     from headway.model_registry.entry import DIGEST_TAG
 
-    if not folder.is_dir():
-        raise UserError(
-            f"There is no folder {folder}.", "Nothing was read.", "Name the folder that holds the artifact's files.", Exit.USAGE
-        )
     lines, listed, refused = ["files:"], list[File](), list[str]()
-    for file in sorted(path for path in folder.rglob("*") if path.is_file()):
+    for file in files_below(folder):
         name = file.relative_to(folder).as_posix()
         try:
             sha, md = _digests(file)
@@ -120,13 +117,11 @@ def described(folder: Path, md5: bool) -> list[str]:
         lines.append(f"  - {{path: {entry.path}, sha256: {entry.sha256}{proof}, size: {int(entry.size)}B}}")
     if refused:
         raise UserError(
-            f"A contract takes no files with these names: {', '.join(refused)}.",
+            f"A contract takes no files with these names: {', '.join(refused[:5])}{f' and {len(refused) - 5} more' * (len(refused) > 5)}.",
             "Artifacts travel through URLs, shells and Triton's folders.",
             "Use letters, digits, '.', '_' and '-'; no leading dot; no spaces.",
             Exit.REFUSED,
         )
-    if len(lines) == 1:
-        raise UserError(f"{folder} holds no file.", "There is nothing to serve.", "Put the model's files there first.", Exit.USAGE)
     return [*lines, f"# register it with the tag {DIGEST_TAG}={digest_of(listed)}"]
 
 

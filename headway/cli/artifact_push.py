@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from headway.artifact_upload.bucket import ArtifactPrefix, OtherContentError
+from headway.artifact_upload.folder import files_below
 from headway.artifact_upload.plan import FileUpload, planned
 from headway.contract.reading.tenants import tenants_of
 from headway.environment.checkout import described, find, is_name
@@ -52,7 +53,7 @@ def push_all(place: ArtifactPrefix, folder: Path, listing: str) -> None:
     """Have every file of `folder` in the bucket, as `listing` describes it. Raises UserError; what is other there is told
     before anything is sent."""
     console = Console(stderr=True)
-    files = [planned(path, path.relative_to(folder).as_posix()) for path in sorted(folder.rglob("*")) if path.is_file()]
+    files = [planned(path, path.relative_to(folder).as_posix()) for path in files_below(folder)]
     if changed := [file.path for file in files if f"{file.path}, sha256: {file.sha256}" not in listing]:
         raise UserError(
             f"{', '.join(changed)} changed while the folder was read.", "Nothing was uploaded.", "Leave the folder alone, and run it again."

@@ -15,6 +15,8 @@ from typing import Any, Literal
 from pulumi import automation
 from pulumi.automation import errors as automation_errors
 
+from headway.problem import UserError
+
 Operation = Literal["preview", "up", "destroy", "refresh"]
 UNCHANGED = frozenset({"same", "read", "refresh"})
 GONE = frozenset({"delete", "discard"})
@@ -132,7 +134,17 @@ class StackRunner:
         return automation.select_stack(stack_name=name, work_dir=str(self._project), opts=self._options(more))
 
     def _options(self, more: Mapping[str, str] | None = None) -> automation.LocalWorkspaceOptions:
-        return automation.LocalWorkspaceOptions(pulumi_command=self._command, env_vars={**self._environment, **(more or {})})
+        return automation.LocalWorkspaceOptions(pulumi_command=self._engine(), env_vars={**self._environment, **(more or {})})
+
+    def _engine(self) -> automation.PulumiCommand:
+        try:
+            return self._command or automation.PulumiCommand()
+        except FileNotFoundError:
+            raise UserError(
+                "There is no `pulumi` on the PATH.",
+                "No stack can be read or changed.",
+                "Install it; `headway doctor` says which version, and what else is missing.",
+            ) from None
 
     def initialise(self, stack: str) -> None:
         """Make sure that the stack exists, so that others can refer to it before its first update."""
@@ -141,13 +153,26 @@ class StackRunner:
     def outputs(self, stack: str) -> dict[str, Any]:
         """What the last update of the stack exported, secrets in the clear; empty for a stack that was never updated.
 
-        Raises StackNotFoundError, a CommandError, where there is no such stack.
+        Raises UserError where there is no such stack, and where the engine does not read it.
         """
-        return {name: output.value for name, output in self._stack(stack).outputs().items()}
+        try:
+            return {name: output.value for name, output in self._stack(stack).outputs().items()}
+        except automation_errors.StackNotFoundError:
+            raise UserError(
+                f"There is no stack {stack}.",
+                "Nobody can say what it deploys; nothing was done.",
+                f"Deploy it first (`pulumi stack init {stack}`, then `pulumi up`), or log in to the state that has it.",
+            ) from None
+        except automation_errors.CommandError as failure:
+            raise UserError(
+                f"pulumi does not read stack {stack}: {_last_lines(str(failure))}",
+                "Nobody can say what it deploys; nothing was done.",
+                "Put right what it says: `pulumi login` chooses the state, PULUMI_CONFIG_PASSPHRASE_FILE or credentials open its secrets.",
+            ) from None
 
     def held(self) -> Mapping[str, int]:
         """How many resources each stack of the project holds, by its name; of a backend that does not count, one."""
-        workspace = automation.LocalWorkspace(work_dir=str(self._project), pulumi_command=self._command, env_vars=self._environment)
+        workspace = automation.LocalWorkspace(work_dir=str(self._project), pulumi_command=self._engine(), env_vars=self._environment)
         return {each.name: 1 if each.resource_count is None else each.resource_count for each in workspace.list_stacks()}
 
     def cancel(self, stack: str) -> None:

@@ -5,9 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pulumi.automation.errors import StackNotFoundError
+from pulumi.automation import CommandResult
+from pulumi.automation.errors import CommandError
 
 from headway.environment.stacks import StackRunner
+from headway.problem import UserError
 from pulumi_embedded.engine.command import EmbeddedPulumi
 from pulumi_embedded.engine.provider import CheckResult, DiffResult, LiveResource, Properties, Provider, ProviderError, ProviderStep
 from tests.environments.environments import Environment
@@ -122,5 +124,20 @@ def test_a_stack_named_by_a_typing_mistake_is_refused_and_not_made(dev: Environm
 
 
 def test_outputs_of_a_stack_that_does_not_exist_are_no_empty_answer(dev: Environment) -> None:
-    with pytest.raises(StackNotFoundError):
+    with pytest.raises(UserError, match="There is no stack dev-clutser"):
         dev.runner.outputs("dev-clutser")
+
+
+def test_an_engine_that_does_not_read_a_stack_is_told_with_its_own_words(dev: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    def locked(*_: object, **__: object) -> None:
+        raise CommandError(CommandResult(stdout="", stderr="error: incorrect passphrase", code=255))
+
+    monkeypatch.setattr("pulumi.automation.Stack.outputs", locked)
+    with pytest.raises(UserError, match="does not read stack dev-cluster: error: incorrect passphrase"):
+        dev.runner.outputs("dev-cluster")
+
+
+def test_a_machine_without_an_engine_is_told_to_install_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UserError, match="There is no `pulumi` on the PATH"):
+        StackRunner(tmp_path).preview("dev-cluster")

@@ -1,5 +1,6 @@
 """`headway artifact` prints what a contract takes as it stands, or says which file is in the way."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from typer.testing import CliRunner
 
 from headway.cli.artifact import described
 from headway.cli.main import app
-from headway.problem import UserError
+from headway.problem import Exit, UserError
 from tests.contract_samples import DEFECTS, changed, findings
 
 
@@ -43,6 +44,47 @@ def test_what_no_contract_takes_is_refused(tmp_path: Path, name: str | None, sai
     with pytest.raises(UserError) as refused:
         described(tmp_path, md5=False)
     assert said in refused.value.fact
+
+
+def test_a_refusal_of_many_names_stays_short(tmp_path: Path) -> None:
+    for number in range(400):
+        (tmp_path / f".{number}").touch()
+    with pytest.raises(UserError, match="and 395 more") as refused:
+        described(tmp_path, md5=False)
+    assert len(refused.value.fact) < 120
+
+
+def test_what_a_link_leads_to_is_a_file_of_the_artifact(tmp_path: Path) -> None:
+    (tmp_path / "blob").write_bytes(b"model")
+    (folder := tmp_path / "labels").mkdir()
+    (folder / "model.onnx").symlink_to(tmp_path / "blob")
+    assert "path: model.onnx" in described(folder, md5=False)[1]
+
+
+@pytest.mark.parametrize("target", ["nowhere", "other"])
+def test_what_an_artifact_would_leave_out_is_refused(tmp_path: Path, target: str) -> None:
+    (tmp_path / "other").mkdir()
+    (folder := tmp_path / "labels").mkdir()
+    (folder / "model.onnx").touch()
+    (folder / "link").symlink_to(tmp_path / target)
+    with pytest.raises(UserError, match="labels/link is neither file nor folder") as refused:
+        described(folder, md5=False)
+    assert refused.value.exit == Exit.REFUSED
+
+
+def test_a_folder_within_that_cannot_be_read_is_no_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "note").touch()
+    real = os.scandir
+
+    def scanned(path: Path) -> object:
+        if Path(path) == tmp_path / "labels":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr("os.scandir", scanned)
+    with pytest.raises(UserError, match="labels cannot be read: Permission denied"):
+        described(tmp_path, md5=False)
 
 
 def test_a_missing_folder_is_refused(tmp_path: Path) -> None:

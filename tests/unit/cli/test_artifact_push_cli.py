@@ -40,6 +40,14 @@ def test_a_folder_that_no_contract_takes_is_refused_before_the_bucket_is_asked(t
     assert "no files with these names" in str(refused(str(tmp_path), "vision/defects/1", "--bucket", "nowhere", "-e", "sandbox"))
 
 
+def test_a_sandbox_that_was_never_brought_up_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWAY_SANDBOX_HOME", str(tmp_path / "home"))
+    (tmp_path / "model").write_bytes(b"1")
+    error = refused(str(tmp_path), "vision/defects/1", "-e", "sandbox")
+    assert error.fact == "The sandbox has no bucket for artifacts."
+    assert "make up" in error.remedy
+
+
 def test_both_forms_of_the_command_describe_a_folder(tmp_path: Path) -> None:
     (tmp_path / "model").write_bytes(b"1")
     short, long = (CliRunner().invoke(app, ["artifact", *words, str(tmp_path)]).output for words in ((), ("describe",)))
