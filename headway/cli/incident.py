@@ -14,7 +14,7 @@ import typer
 
 from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.release_options import ProjectOption, PrometheusOption
-from headway.problem import Exit, UserError
+from headway.problem import Exit, UserError, printable
 
 if TYPE_CHECKING:
     from headway.ledger.events import Event
@@ -76,7 +76,7 @@ def capture(
         ) from None
     print(f"{out}: {len(files)} files of {here.chain} in {here.environment}")
     for what, why in sorted(missing.items()):
-        typer.echo(f"not captured: {what}: {incident.redacted(why)}", err=True)
+        typer.echo(printable(f"not captured: {what}: {incident.redacted(why)}"), err=True)
     if missing:
         raise typer.Exit(Exit.ENVIRONMENT)
 
@@ -100,7 +100,7 @@ def verify(folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="What `
         f"{each.name}: the manifest does not name it" for each in sorted(folder.iterdir()) if each.name not in {*known, incident.MANIFEST}
     ]
     for flaw in flaws:
-        print(f"✗ {flaw}")
+        print(printable(f"✗ {flaw}"))
     if flaws:
         raise typer.Exit(Exit.REFUSED)
     print(f"✓ {len(known)} files are as they were captured")

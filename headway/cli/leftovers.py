@@ -72,6 +72,7 @@ def _print(search: "Search", tenant: str | None, lives: bool, found: "Sequence[L
     from rich.markup import escape
 
     from headway.cli.listing import print_listing
+    from headway.problem import on_one_line
 
     console = Console(highlight=False)
     where = f"account {search.account_id}, {search.region}"
@@ -86,9 +87,10 @@ def _print(search: "Search", tenant: str | None, lives: bool, found: "Sequence[L
         )
     else:
         console.print(f"Cluster {search.cluster} is gone ({where}), and these are left:\n")
-    rows = ((each.kind, escape(each.id), each.state or "-", escape(each.why)) for each in found)
+    # A runner writes its chains' witnesses.
+    rows = (tuple(escape(on_one_line(cell)) for cell in (each.kind, each.id, each.state or "-", each.why)) for each in found)
     print_listing(console, ("kind", "id", "state", "recognised by"), rows, sentences=("recognised by",), style="bold")
     if not lives:
         console.print("\nIn this order they can be removed, once you are sure:\n")
         for each in found:
-            console.print(f"  {each.remove}", markup=False, soft_wrap=True)
+            console.print(f"  {on_one_line(each.remove)}", markup=False, soft_wrap=True)

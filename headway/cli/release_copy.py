@@ -9,6 +9,7 @@ import typer
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
+from headway.problem import on_one_line
 
 
 def copy(
@@ -37,5 +38,6 @@ def copy(
         print(json.dumps({chain: asdict(one) for chain, one in sorted(found.items())}, indent=2))
         return
     for chain, one in sorted(found.items()):
-        print(f"✓ {chain}: {one.events} events ({one.new} new), the newest of {one.newest}")
+        # A runner names the places that it writes.
+        print(f"✓ {on_one_line(chain)}: {one.events} events ({one.new} new), the newest of {one.newest}")
     print(f"{to} holds the ledger: {len(found)} chains, {sum(one.events for one in found.values())} events")

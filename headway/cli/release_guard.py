@@ -9,7 +9,7 @@ import typer
 
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.release_options import ProjectOption
-from headway.problem import Exit, UserError
+from headway.problem import Exit, UserError, printable
 
 if TYPE_CHECKING:
     from headway.environment.kubernetes import KubernetesApi
@@ -90,11 +90,11 @@ def look(api: "KubernetesApi", tenant: str | None, say: Callable[[str], None]) -
         try:
             seen = ReleaseGuard(api, name, this_process(), lambda: now, monotonic).look()
         except (OutOfReachError, UserError) as failure:  # the others are guarded all the same
-            print(f"{name}: {failure}", file=sys.stderr, flush=True)
+            print(printable(f"{name}: {failure}"), file=sys.stderr, flush=True)
             continue
         answered = True
         for model in seen.taken:
             say(f"{name}/{model}: nobody watched its release any more; all traffic is on the stable version again")
         for missed in seen.missed:
-            print(f"{name}/{missed}", file=sys.stderr, flush=True)
+            print(printable(f"{name}/{missed}"), file=sys.stderr, flush=True)
     return answered

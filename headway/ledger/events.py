@@ -83,7 +83,9 @@ def parse(content: bytes) -> Event:
     texts = all(isinstance(fields[name], str) for name in ("previous", "time", "actor", "kind"))
     if not texts or type(fields["number"]) is not int or event.number < 1 or not isinstance(fields["body"], dict):
         raise ValueError("a field of it has not the type that it has in an event")
-    if not _HASH.fullmatch(event.previous) or not _KIND.fullmatch(event.kind) or datetime.fromisoformat(event.time).tzinfo is None:
+    # Between date and time `fromisoformat` takes any one character.
+    timed = event.time.isprintable() and datetime.fromisoformat(event.time).tzinfo is not None
+    if not _HASH.fullmatch(event.previous) or not _KIND.fullmatch(event.kind) or not timed:
         raise ValueError("its kind, its time or its hash of the event before is none")
     if event.stored() != content:
         raise ValueError("it is not the canonical text of an event")

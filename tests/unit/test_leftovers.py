@@ -239,6 +239,12 @@ def test_witnesses_are_found_though_no_stack_knows_them() -> None:
     assert left.remove == f"aws ssm delete-parameter --name {left.id} --region us-west-2"
 
 
+def test_what_a_runner_wrote_into_its_witness_is_no_order_to_a_terminal(project: Path) -> None:
+    ParameterWitness("dev", REGION, "s3://l", client("ssm")).write("vision/digits/drift", "[/]\x1b]52;c;eA==\x07")
+    left = run(project)
+    assert (left.exit_code, "\x1b" in left.output, r"[/]\x1b]52;c;eA==\x07" in left.output) == (1, False, True)
+
+
 def test_what_a_tenant_left_is_found_while_its_environment_lives(project: Path) -> None:
     cluster = json.dumps({"artifact_bucket": "artifacts"})
     client("ssm").put_parameter(Name="/headway/dev/layers/cluster", Value=cluster, Type="String")

@@ -148,6 +148,13 @@ def test_a_changed_file_of_a_folder_is_found(command: Command, tmp_path: Path) -
     assert (answer.exit_code, answer.output) == (Exit.REFUSED, "✗ series.json: it was changed\n")
 
 
+def test_no_file_of_a_folder_orders_the_terminal_of_who_checks_it(command: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "incident"
+    capture(folder)
+    (folder / "\x1b]52;c;eA==\x07").write_text("")
+    assert verify(folder).output == "✗ \\x1b]52;c;eA==\\x07: the manifest does not name it\n"
+
+
 def test_without_prometheus_the_other_parts_are_kept(world: type[Played], command: Command, tmp_path: Path) -> None:
     world.observed = None
     folder = tmp_path / "incident"

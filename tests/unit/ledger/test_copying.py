@@ -148,3 +148,9 @@ def test_the_command_says_what_the_copy_holds_and_until_when(tmp_path: Path) -> 
     address = {LEDGER_VARIABLE: (tmp_path / "b").as_uri()}
     verified = CliRunner().invoke(app, ["release", "verify", CHAINS[0], "-e", "dev"], env=address)
     assert "7 events follow each other unaltered" in verified.output, verified.output
+
+
+def test_no_chains_name_is_an_order_to_the_terminal_of_who_copies(tmp_path: Path) -> None:
+    appended(FolderStore(tmp_path / "a"), "vision/\x1b[2J", 1)
+    said = CliRunner().invoke(app, ["release", "copy", "--from", (tmp_path / "a").as_uri(), "--to", (tmp_path / "b").as_uri()])
+    assert said.output.startswith("✓ vision/\\x1b[2J: 1 events (1 new)"), said.output

@@ -358,6 +358,13 @@ def test_numbers_that_json_cannot_hold_are_refused() -> None:
         canonical({"x": float("nan")})
 
 
+def test_a_time_that_orders_a_terminal_is_none() -> None:
+    """Python takes any one character between date and time."""
+    event = Event(number=1, previous="0" * 64, time="2026-11-23\x1b12:00:00Z", actor="ci", kind="noted", body={})
+    with pytest.raises(ValueError, match="its time"):
+        parse(event.stored())
+
+
 def test_the_beginning_of_a_chain_is_written_as_ever() -> None:
     """Else no chain that there is would follow from its own beginning."""
     assert genesis(CHAIN, "prod") == digest(b'{"environment":"prod","service":"vision/defects"}')
