@@ -8,10 +8,10 @@ from rich.table import Table
 from rich.tree import Tree
 
 from headway.diagnosis.asking import UNSAID
-from headway.diagnosis.figures import shown, signed
+from headway.diagnosis.figures import clock, shown, signed
 from headway.diagnosis.measure import FigureUnit
 from headway.diagnosis.reasoning import ChainLink, Diagnosis, DiagnosisVerdict, Doubt, LatencyPhase
-from headway.diagnosis.wording import BLIND, NOTHING, cause_words, clock, next_steps, why_unknown
+from headway.diagnosis.wording import BLIND, NOTHING, cause_words, next_steps, why_unknown
 from headway.problem import printable
 
 

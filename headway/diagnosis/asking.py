@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway.diagnosis.comparison import BeforeAfter
-from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind
+from headway.diagnosis.facts import SHORTLY_SECONDS, Change, ChangeKind, Facts, StateKind
 from headway.diagnosis.figures import both, shown, signed
 from headway.diagnosis.measures import MEASURES
 
@@ -204,12 +204,12 @@ class OneMoved:
 
 @dataclass(frozen=True)
 class Says:
-    """An object of the cluster says so."""
+    """An object of the cluster says so, of the first kind that one does."""
 
     kinds: tuple[StateKind, ...]
 
     def __call__(self, facts: Facts, /) -> Answer:
-        found = facts.those(*self.kinds)
+        found = sorted(facts.those(*self.kinds), key=lambda each: self.kinds.index(each.kind))
         if not found:
             return Answer(holds=False, said=f"{UNSAID} {' or '.join(each.value.replace('-', ' ') for each in self.kinds)}")
         first, more = found[0], f" (and {len(found) - 1} more)" if len(found) > 1 else ""
@@ -221,7 +221,7 @@ class WasChanged:
     """Somebody changed something of these kinds shortly before it began: at most `before` seconds, or `after` later by the clocks."""
 
     kinds: tuple[ChangeKind, ...]
-    before: float = 600.0
+    before: float = SHORTLY_SECONDS
     after: float = 60.0
     wrote: tuple[str, ...] = ()
     """How paths begin of which it wrote one, as far as anybody says what it wrote; empty: whatever it wrote."""

@@ -11,7 +11,7 @@ from math import inf
 
 from headway.contract.units import Bytes, Duration, MilliCpu, Rate, Share, UnitError
 from headway.diagnosis.asking import UNSAID, Answer, Test, shortly_before, unmeasured, version_of, who_and_when
-from headway.diagnosis.facts import Change, ChangeKind, Facts, StateKind, TouchedField
+from headway.diagnosis.facts import SHORTLY_SECONDS, Change, ChangeKind, Facts, StateKind, TouchedField
 from headway.diagnosis.figures import shown
 from headway.diagnosis.measures import MEASURES
 
@@ -35,7 +35,7 @@ class Wrote:
 
     fields: tuple[tuple[str, Way], ...]
     kinds: tuple[ChangeKind, ...] = (ChangeKind.RELEASE,)
-    before: float = 600.0
+    before: float = SHORTLY_SECONDS
     after: float = 60.0
 
     def __call__(self, facts: Facts, /) -> Answer:

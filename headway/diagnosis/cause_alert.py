@@ -14,11 +14,12 @@ from urllib.parse import urlencode
 
 from headway.diagnosis.asking import UNSAID
 from headway.diagnosis.episode import LASTS_SECONDS, PAGE, KnownCause, moment
+from headway.diagnosis.figures import clock
 from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.hypothesis import CauseLayer
 from headway.diagnosis.observed import BEFORE_SECONDS
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
-from headway.diagnosis.wording import clock, next_steps, summary
+from headway.diagnosis.wording import next_steps, summary
 from headway.problem import printable
 from headway.timestamp import rfc3339
 from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY, CAUSE_URGENCY, TRAIL

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from headway.contract.runtime import Engine
 from headway.diagnosis.facts import StateKind
-from headway.diagnosis.objects import Body, changed_at, event_seconds, line_of, seconds
+from headway.diagnosis.objects import Body, changed_at, event_seconds, line_of, seconds, was_never_ready
 from headway.service_status.pending import condition, out_of_memory
 from headway.wire import RUNTIME, SERVER_CONTAINER
 
@@ -46,7 +46,7 @@ def how_it_ended(pod: Body, container: Body, events: Sequence[Body]) -> tuple[St
     began, ended = seconds(last.get("startedAt")) or 0.0, seconds(last.get("finishedAt")) or 0.0
     probed = [e for e in events if _PROBED.search(e.get("message", "")) and began <= (event_seconds(e) or 0.0) <= ended + 1]
     if probed:
-        if serves and _was_never_ready(pod):
+        if serves and was_never_ready(pod):
             return StateKind.LOAD_FAILED, f"{what} its startup probe had not passed in its time; it has never been ready"
         return StateKind.PROBE_KILLED, f"{what} its probe failed"
     code, reason, said = last.get("exitCode"), last.get("reason", "no reason"), str(last.get("message", ""))
@@ -65,12 +65,6 @@ def how_it_ended(pod: Body, container: Body, events: Sequence[Body]) -> tuple[St
     if code == 0 and pod["metadata"].get("labels", {}).get(RUNTIME) == Engine.VLLM:
         return StateKind.PROCESS_DIED, f"{what} it had shut down by itself, which vLLM does when its engine's process has died"
     return StateKind.ENDED, end
-
-
-def _was_never_ready(pod: Body) -> bool:
-    """It has been unready since before all of it was set up: a pod that was ready once became so, and ceased, after that."""
-    first, set_up = changed_at(pod, "Ready"), changed_at(pod, "Initialized")
-    return not condition(pod, "Ready") and first is not None and set_up is not None and first <= set_up
 
 
 def _newest(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

@@ -57,12 +57,21 @@ class StateKind(StrEnum):
     """The live route sends users elsewhere than the ledger says, or there is none."""
     CERTIFICATE_INVALID = "certificate-invalid"
     """The gateway's certificate is no longer valid, or there is none."""
+    NODE_SET_APART = "node-set-apart"
+    """Node health keeps a node under the service, or of its pools, out of use. A pod that waits for it is QUARANTINED."""
+    NODE_NOT_READY = "node-not-ready"
+    """Such a node is not ready. A pod that waits for it is NODE_UNREADY."""
     HELD = "held"
     """A person holds a release."""
 
 
 ENDS = (StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.LOAD_FAILED, StateKind.PROCESS_DIED, StateKind.ENDED)
 """How a container of a replica may have ended."""
+PASSING = (*ENDS, StateKind.EVICTED, StateKind.STORAGE_EXCEEDED)
+"""What happens in a moment; all others last."""
+SHORTLY_SECONDS = 600.0
+"""What began harm, began at most so long before it shows: a node's pods are made anew elsewhere five minutes after it was lost (Kubernetes,
+"Taints and Tolerations", `tolerationSeconds`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +84,8 @@ class State:
     since: float | None = None
     pool: str = ""
     """The pool of nodes that a pod waits for."""
+    over: bool = False
+    """It is past: every replica is ready again."""
 
 
 class ChangeKind(StrEnum):
@@ -152,6 +163,7 @@ class Facts:
     present: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     """Of each pod or GPU now, those too that were not there before."""
     states: tuple[State, ...] = ()
+    """Those that began early enough, and not so early that they harmed before."""
     changes: tuple[Change, ...] = ()
     hosts: Mapping[str, str] = field(default_factory=dict[str, str])
     """The node of each pod and GPU."""

@@ -1,7 +1,14 @@
 """How a measure's figures are told to people. Pure."""
 
+from datetime import UTC, datetime
+
 from headway.diagnosis.comparison import BeforeAfter
 from headway.diagnosis.measure import FigureUnit
+
+
+def clock(moment: float) -> str:
+    """Unix seconds as people say them on the same day."""
+    return f"{datetime.fromtimestamp(moment, UTC):%H:%M:%S} UTC"
 
 
 def shown(value: float, unit: FigureUnit) -> str:

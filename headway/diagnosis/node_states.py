@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headway.diagnosis.facts import State, StateKind
-from headway.diagnosis.objects import RECENT_SECONDS, Body, event_seconds, line_of, seconds
+from headway.diagnosis.objects import Body, event_seconds, line_of, long_ago, seconds
 from headway.problem import on_one_line
 from headway.wire import POOL
 
@@ -49,7 +49,7 @@ def of_nodes(pods: Iterable[Body], events: Mapping[str, Sequence[Body]], *, at: 
         if evicted(pod):
             message = str(status.get("message", ""))
             since = _ended_at(status)
-            if since is None or at - since <= RECENT_SECONDS:
+            if not long_ago(since, at):
                 kind = StateKind.STORAGE_EXCEEDED if _OWN_LIMIT.search(message) else StateKind.EVICTED
                 yield State(kind=kind, subject=name, words=on_one_line(message or "the kubelet evicted it"), since=since)
             continue
@@ -79,7 +79,7 @@ def _unfit(pod: str, container: Body, at: float) -> Iterator[State]:
     for each in states:
         ended = each.get("terminated") or {}
         since = seconds(ended.get("finishedAt"))
-        if since is not None and at - since > RECENT_SECONDS:
+        if long_ago(since, at):
             continue
         text = str((each.get("waiting") or ended).get("message", ""))
         for kind, pattern in ((StateKind.DISK_FULL, _FULL), (StateKind.DRIVER_UNFIT, _DRIVER)):

@@ -39,6 +39,23 @@ def holds_since(thing: Body, kind: str) -> float | None:
     return changed_at(thing, kind) if condition(thing, kind) else None
 
 
+def long_ago(moment: float | None, at: float) -> bool:
+    """Whether what ended then no longer counts; what nobody dates does."""
+    return moment is not None and at - moment > RECENT_SECONDS
+
+
+def was_never_ready(pod: Body) -> bool:
+    """It has been unready since before all of it was set up: a pod that was ready once became so, and ceased, after that."""
+    first, set_up = changed_at(pod, "Ready"), changed_at(pod, "Initialized")
+    return not condition(pod, "Ready") and first is not None and set_up is not None and first <= set_up
+
+
+def unready_since(pod: Body) -> float | None:
+    """Since when a pod is missing: when it ceased to be ready, or was made."""
+    ceased = None if was_never_ready(pod) else changed_at(pod, "Ready")
+    return seconds(pod["metadata"].get("creationTimestamp")) if ceased is None else ceased
+
+
 def containers(pod: Body) -> Sequence[Body]:
     """The states of a pod's containers, without those that only prepare it."""
     return pod.get("status", {}).get("containerStatuses", ())

@@ -135,12 +135,16 @@ def diagnoses(observed: Observed, hypotheses: Sequence[Hypothesis] = HYPOTHESES)
     for each in hurts:
         this = _of_symptom(observed, each, hypotheses, began)
         key = this.cause or f"?{each.symptom}"
-        found[key] = replace(known, also=(*known.also, each.symptom)) if (known := found.get(key)) else this
+        known = found.get(key)
+        if known is None:
+            found[key] = this
+        elif each.symptom not in (known.symptom, *known.also):
+            found[key] = replace(known, also=(*known.also, each.symptom))
     return tuple(found.values()) or (_of_none(observed),)
 
 
 def _of_symptom(observed: Observed, this: Seen, hypotheses: Sequence[Hypothesis], began: Mapping[str, float]) -> Diagnosis:
-    known = replace(facts(observed, this.onset, this.calm), began=began)
+    known = replace(facts(observed, this.onset, this.calm, this.until), began=began)
     engine = _engine(known)
     tried = {each.name: _try(each, known) for each in hypotheses if engine is None or each.engine in (None, engine)}
     path = _path(str(this.symptom), tried, frozenset({str(this.symptom)}))

@@ -5,17 +5,18 @@ Events are kept for an hour.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from headway.diagnosis.container_ends import how_it_ended
-from headway.diagnosis.facts import State, StateKind
+from headway.diagnosis.facts import PASSING, State, StateKind
 from headway.diagnosis.node_states import of_nodes, pool_of
-from headway.diagnosis.objects import RECENT_SECONDS, Body, by_object, changed_at, containers, seconds
+from headway.diagnosis.objects import Body, by_object, changed_at, containers, long_ago, seconds, unready_since
 from headway.diagnosis.other_tenants import without_pods
 from headway.diagnosis.starting import starting
-from headway.node_health.facts import Quarantine
+from headway.node_health.facts import Quarantine, QuarantineState
 from headway.problem import on_one_line
-from headway.service_status.pending import PendingKind, condition, pending, quarantined, quota_of, refused
-from headway.wire import POOL, QUARANTINE
+from headway.service_status.pending import PendingKind, condition, pending, quarantined, quota_of, refused, running_unready
+from headway.wire import ACCELERATOR_READY, POOL, QUARANTINE
 
 Events = Mapping[str, Sequence[Body]]
 """By the name of whom they are about."""
@@ -37,7 +38,9 @@ def states(
         *of_nodes(pods, about, at=at),
         *starting(pods, at=at),
     ]
-    return tuple(dict.fromkeys(found))
+    live = [each for each in pods if each.get("status", {}).get("phase") not in _OVER and "deletionTimestamp" not in each["metadata"]]
+    again = bool(live) and all(condition(each, "Ready") for each in live)
+    return tuple(dict.fromkeys(replace(each, over=again and each.kind in PASSING) for each in found))
 
 
 _OVER = ("Failed", "Succeeded")
@@ -56,12 +59,13 @@ def _missing(
             continue
         if this.kind is PendingKind.ENDED and any("terminated" in each.get("lastState", {}) for each in containers(pod)):
             continue  # `_ended` says how
-        since = seconds(pod["metadata"].get("creationTimestamp"))
-        on_its_way = _starts(pod) or (since is not None and at - since < _ON_ITS_WAY)
+        made = seconds(pod["metadata"].get("creationTimestamp"))
+        on_its_way = _starts(pod) or (made is not None and at - made < _ON_ITS_WAY)
         if this.kind is PendingKind.UNREADY and on_its_way and not _restarts(pod):
             continue
         kind = StateKind.PROBE_FAILING if this.kind is PendingKind.UNREADY and _fails_its_probe(pod, about.get(name, ())) else this.kind
-        yield State(kind=StateKind(kind.value), subject=name, words=on_one_line(this.words), since=since, pool=pool_of(pod))
+        words = on_one_line(this.words)
+        yield State(kind=StateKind(kind.value), subject=name, words=words, since=unready_since(pod), pool=pool_of(pod))
     for each in deployments:
         conditions = each.get("status", {}).get("conditions", [])
         message = next((c for c in conditions if c.get("type") == "ReplicaFailure" and c.get("status") == "True"), None)
@@ -77,7 +81,7 @@ def _ended(pods: Iterable[Body], about: Events, at: float) -> Iterator[State]:
         for each in containers(pod):
             ended = each.get("lastState", {}).get("terminated")
             finished = seconds(ended.get("finishedAt")) if ended else None
-            if finished is None or at - finished > RECENT_SECONDS:
+            if finished is None or long_ago(finished, at):
                 continue
             kind, words = how_it_ended(pod, each, about.get(name, ()))
             yield State(kind=kind, subject=name, words=on_one_line(words), since=finished)
@@ -93,27 +97,31 @@ def _nodes(deployments: Sequence[Body], pods: Sequence[Body], nodes: Iterable[Bo
         if node["metadata"].get("labels", {}).get(POOL) not in pools and name not in used:
             continue
         if quarantined(node):
-            yield State(kind=StateKind.QUARANTINED, subject=name, words=_why_apart(node, own))
+            why, since = _apart(node, own)
+            yield State(kind=StateKind.NODE_SET_APART, subject=name, words=why, since=since)
         elif not condition(node, "Ready"):
-            yield State(kind=StateKind.NODE_UNREADY, subject=name, words="the node is not ready", since=changed_at(node, "Ready"))
+            yield State(kind=StateKind.NODE_NOT_READY, subject=name, words="the node is not ready", since=changed_at(node, "Ready"))
 
 
-def _why_apart(node: Body, own: Collection[str]) -> str:
+def _apart(node: Body, own: Collection[str]) -> tuple[str, float | None]:
+    """Why a node is in quarantine, and since when it takes no replica; from when it was drained on, it has none either."""
     written = (node["metadata"].get("annotations") or {}).get(QUARANTINE)
     if written and (found := Quarantine.read(written)):
-        return f"in quarantine: {without_pods(on_one_line(found.reason), own)}"
-    said = [c for c in node.get("status", {}).get("conditions", ()) if c.get("type") == "AcceleratorReady" and c.get("status") == "False"]
-    return f"in quarantine; the node says {said[0].get('reason')}" if said else "in quarantine"
+        since = found.changed if found.state is QuarantineState.WAITING else found.since
+        return f"in quarantine: {without_pods(on_one_line(found.reason), own)}", since
+    said = [c for c in node.get("status", {}).get("conditions", ()) if c.get("type") == ACCELERATOR_READY and c.get("status") == "False"]
+    if not said:
+        return "in quarantine", None
+    return f"in quarantine; the node says {said[0].get('reason')}", seconds(said[0].get("lastTransitionTime"))
 
 
 def _fails_its_probe(pod: Body, events: Iterable[Body]) -> bool:
-    running = any("running" in each.get("state", {}) and not each.get("ready") for each in containers(pod))
-    return running and any(each.get("reason") == "Unhealthy" for each in events)
+    return bool(running_unready(pod.get("status", {}))) and any(each.get("reason") == "Unhealthy" for each in events)
 
 
 def _starts(pod: Body) -> bool:
     """Whether a startup probe still waits, which the kubelet ends in its time (Kubernetes API, `ContainerStatus.started`)."""
-    return any("running" in each.get("state", {}) and each.get("started") is False for each in containers(pod))
+    return any(each.get("started") is False for each in running_unready(pod.get("status", {})))
 
 
 def _restarts(pod: Body) -> int:

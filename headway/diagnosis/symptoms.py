@@ -1,26 +1,33 @@
 """What hurts a service now, and since when: each symptom with the measures and states that show it. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf
 
 from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
 from headway.diagnosis.comparison import LEAST_BLOCKS, mean
-from headway.diagnosis.facts import ENDS, StateKind
+from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, StateKind
+from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.onset import Onset, onset
 
 PAGED = 14.4
 """How many times too fast a budget burns when somebody is paged (`components/model_service/objectives.py`)."""
+_MOST_TIMES = 4
+"""At which one symptom began, of those that are told."""
 _LEAST_SECONDS = 0.002
 """An answer that takes less more than that is no slower to anybody."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SymptomSigns:
-    """How a symptom is seen: `test`, asked where one of `measures` changed; else the objects' `states`."""
+    """How a symptom is seen: `test`, asked where one of `measures` changed; else the objects' `states`. `past`: what it says once all is well
+    again, for it is asked for as long as its alerts fire."""
 
     says: str
+    past: str = ""
     measures: tuple[str, ...] = ()
     test: Test | None = None
     states: tuple[StateKind, ...] = ()
@@ -28,13 +35,15 @@ class SymptomSigns:
 
 @dataclass(frozen=True, kw_only=True)
 class Seen:
-    """A symptom that holds now. `onset` in Unix seconds; None where it was there before one looked. `calm`: from when on it was well before."""
+    """A symptom that holds now. `onset` in Unix seconds; None where it was there before one looked. `calm`: from when on it was well before;
+    `until`: when the next one of its kind began."""
 
     symptom: Symptom
     says: str
     said: str
     onset: float | None
     calm: float = 0.0
+    until: float = inf
 
 
 _WAITING = (
@@ -43,6 +52,7 @@ _WAITING = (
     StateKind.ARTIFACTS_MISSING,
     StateKind.GPUS_TAKEN,
     StateKind.CORDONED,
+    StateKind.QUARANTINED,
     StateKind.NODE_UNREADY,
     StateKind.UNCUT,
     StateKind.POOL_EMPTY,
@@ -82,10 +92,10 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
     Symptom.ASTRAY: SymptomSigns(says="users are sent elsewhere than the ledger says", states=(StateKind.ROUTE_ASTRAY,)),
     Symptom.MISSING: SymptomSigns(says="replicas are missing", states=_WAITING),
     Symptom.ENDING: SymptomSigns(
-        says="containers end and are started again", states=(*ENDS, StateKind.EVICTED, StateKind.STORAGE_EXCEEDED)
+        says="containers end and are started again", past="containers ended and were started again", states=PASSING
     ),
     Symptom.HELD: SymptomSigns(says="a release does not go on", states=(StateKind.HELD,)),
-    Symptom.SET_APART: SymptomSigns(says="a node under it is out of use", states=(StateKind.QUARANTINED, StateKind.NODE_UNREADY)),
+    Symptom.SET_APART: SymptomSigns(says="a node under it is out of use", states=(StateKind.NODE_SET_APART, StateKind.NODE_NOT_READY)),
     Symptom.UNWATCHED: SymptomSigns(
         says="what should be measured of it is not",
         measures=("unread", "gpus_silent", "rules_failing"),
@@ -101,8 +111,9 @@ def seen(observed: Observed) -> Iterator[Seen]:
     for symptom, shown in SYMPTOMS.items():
         if felt and symptom is Symptom.BROKEN:
             continue
-        found = _said(observed, symptom, shown) if shown.test is None else _measured(observed, symptom, shown, shown.test)
-        if found is not None:
+        if shown.test is None:
+            yield from _said(observed, symptom, shown)
+        elif found := _measured(observed, symptom, shown, shown.test):
             felt = felt or symptom in (Symptom.FAILING, Symptom.SLOW)
             yield found
         elif symptom is Symptom.BROKEN and (standing := _standing(observed, shown)):
@@ -130,9 +141,16 @@ def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: T
     return Seen(symptom=symptom, says=shown.says, said=best[1].said, onset=best[0].time, calm=best[0].calm) if best else None
 
 
-def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Seen | None:
-    answer = Says(shown.states)(facts(observed, None))
-    if not answer.holds:
-        return None
-    times = [each.since for each in observed.states if each.kind in shown.states and each.since is not None]
-    return Seen(symptom=symptom, says=shown.says, said=answer.said, onset=min(times, default=None))
+def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Iterator[Seen]:
+    """One of what began together, the newest first, for what has long been so is not the cause of what is new."""
+    these = tuple(each for each in observed.states if each.kind in shown.states)
+    times = sorted(each.since for each in these if each.since is not None)
+    began = [time for before, time in pairwise([-inf, *times]) if time - before > SHORTLY_SECONDS]
+    until = inf
+    for time in began[: -_MOST_TIMES - 1 : -1] or ([None] if these else []):
+        known = facts(replace(observed, states=these), time, until=until)
+        says = shown.says
+        if shown.past and all(each.over for each in known.states):
+            says = f"{shown.past}, the last one at {clock(max(each.since or 0.0 for each in known.states))}"
+        yield Seen(symptom=symptom, says=says, said=Says(shown.states)(known).said, onset=time, until=until)
+        until = inf if time is None else time

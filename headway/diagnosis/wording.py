@@ -1,7 +1,6 @@
 """How a diagnosis is put into words, wherever it is shown: what it comes to, and what to run after it, with its names filled in. Pure."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
 from headway.diagnosis.hypothesis import CauseLayer, Symptom
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict
@@ -9,11 +8,6 @@ from headway.problem import printable
 
 NOTHING = "nothing is wrong, as far as can be seen"
 BLIND = "nobody can say whether something is wrong"
-
-
-def clock(moment: float) -> str:
-    """Unix seconds as people say them on the same day."""
-    return f"{datetime.fromtimestamp(moment, UTC):%H:%M:%S} UTC"
 
 
 def cause_named(words: str, cause: str, layer: CauseLayer | None) -> str:

@@ -301,10 +301,14 @@ def _failed(container: Body) -> str:
     return _ends({**container, "lastState": last}) if last.get("terminated", {}).get("exitCode", 0) else ""
 
 
+def running_unready(status: Body) -> list[Body]:
+    """Of a pod's status, the containers that run and are not ready."""
+    return [each for each in status.get("containerStatuses", ()) if "running" in each.get("state", {}) and not each.get("ready")]
+
+
 def _unproven(status: Body, events: Iterable[Body]) -> str:
     """Which probe a running pod has not passed, with its newest answer where an event has one."""
-    running = [each for each in status.get("containerStatuses", ()) if "running" in each.get("state", {}) and not each.get("ready")]
-    if not running:
+    if not (running := running_unready(status)):
         return ""
     probe = "startup" if any(each.get("started") is False for each in running) else "readiness"
     said = [e.get("message", "") for e in sorted(events, key=_when) if e.get("reason") == "Unhealthy"]

@@ -7,14 +7,20 @@ from headway.diagnosis.node_asking import GroupsOfPool
 
 
 def _missing(
-    name: str, layer: CauseLayer, says: str, kind: StateKind, runbook: str, *commands: str, explains: tuple[str, ...] = ()
+    name: str,
+    layer: CauseLayer,
+    says: str,
+    kinds: StateKind | tuple[StateKind, ...],
+    runbook: str,
+    *commands: str,
+    explains: tuple[str, ...] = (),
 ) -> Hypothesis:
     return Hypothesis(
         name=name,
         layer=layer,
         says=says,
         explains=(Symptom.MISSING, "fewer-replicas", "nobody-answers", *explains),
-        predicts=(Says((kind,)),),
+        predicts=(Says(kinds if isinstance(kinds, tuple) else (kinds,)),),
         runbook=runbook,
         commands=(STATUS, *commands),
     )
@@ -49,7 +55,7 @@ ALL = (
         "node-in-quarantine",
         CauseLayer.NODE,
         "node health set a node apart",
-        StateKind.QUARANTINED,
+        (StateKind.NODE_SET_APART, StateKind.QUARANTINED),
         "node-in-quarantine",
         NODES,
         explains=(Symptom.SET_APART,),
@@ -58,7 +64,7 @@ ALL = (
         "node-not-ready",
         CauseLayer.NODE,
         "a node is not ready",
-        StateKind.NODE_UNREADY,
+        (StateKind.NODE_NOT_READY, StateKind.NODE_UNREADY),
         "node-not-ready",
         NODES,
         explains=(Symptom.SET_APART,),

@@ -10,7 +10,7 @@ from headway.diagnosis.facts import ChangeKind, StateKind
 from headway.diagnosis.states import states
 from headway.diagnosis.triage import placed
 from headway.node_health.facts import Quarantine, QuarantineState
-from headway.wire import POOL, QUARANTINE
+from headway.wire import ACCELERATOR_READY, POOL, QUARANTINE
 from tests.unit.service_status.test_pending import container, node, pod
 
 NOW = datetime(2026, 11, 29, 1, 0, tzinfo=UTC)
@@ -99,6 +99,50 @@ def test_a_pod_that_is_over_and_not_yet_collected_is_no_missing_replica(phase: s
     assert kinds(over) == []
 
 
+def conditions(ready: str, changed: int, set_up: int = 5) -> list[dict[str, Any]]:
+    """Of a pod, by the minutes at which it was set up and last became ready, or ceased to."""
+    return [
+        {"type": "Initialized", "status": "True", "lastTransitionTime": clock(set_up)},
+        {"type": "Ready", "status": ready, "lastTransitionTime": clock(changed)},
+    ]
+
+
+@pytest.mark.parametrize(("changed", "since"), [(50, 50), (3, 2)])
+def test_a_replica_is_missing_since_it_ceased_to_be_ready_or_was_made(changed: int, since: int) -> None:
+    gone = pod("p", on="n", conditions=conditions("False", changed), containerStatuses=[container(state={"running": {}}, ready=False)])
+    gone["metadata"]["creationTimestamp"] = clock(2)
+    (found,) = states([], [gone], [], [], [], at=AT)
+    assert found.since == datetime(2026, 11, 29, 0, since, tzinfo=UTC).timestamp()
+
+
+def test_what_ended_is_past_once_every_replica_is_ready() -> None:
+    ended, beside = _ended("OOMKilled"), pod("q", on="n", conditions=conditions("False", 59))
+    (past,) = states([], [ended], [], [], [], at=AT)
+    present = states([], [ended, beside], [], [], [], at=AT)
+    assert past.over
+    assert [each.over for each in present if each.kind is StateKind.MEMORY_KILLED] == [False]
+
+
+@pytest.mark.parametrize(("state", "since"), [("draining", 100.0), ("waiting", 900.0), ("testing", 100.0)])
+def test_a_node_harms_from_its_quarantine_on_or_from_when_it_was_drained(state: str, since: float) -> None:
+    quarantine = Quarantine(state=QuarantineState(state), reason="GpuXid", by="headway", since=100.0, changed=900.0)
+    apart: dict[str, Any] = node("a", taints=(QUARANTINE,))
+    apart["metadata"]["annotations"] = {QUARANTINE: quarantine.text()}
+    (found,) = states([_deployment()], [], [apart], [], [], at=AT)
+    assert found.since == since
+
+
+def test_a_node_that_was_tainted_alone_says_what_its_monitoring_says() -> None:
+    apart: dict[str, Any] = node("a", taints=(QUARANTINE,))
+    said = {"type": ACCELERATOR_READY, "status": "False", "reason": "NvidiaXID79Error", "lastTransitionTime": clock(50)}
+    apart["status"]["conditions"].append(said)
+    (found,) = states([_deployment()], [], [apart], [], [], at=AT)
+    assert (found.words, found.since) == (
+        "in quarantine; the node says NvidiaXID79Error",
+        datetime(2026, 11, 29, 0, 50, tzinfo=UTC).timestamp(),
+    )
+
+
 def test_a_quota_that_refuses_pods_is_told_by_the_deployment() -> None:
     message = "pods is forbidden: exceeded quota: gpus, requested: pods=1, used: pods=3, limited: pods=3"
     failure = {"type": "ReplicaFailure", "status": "True", "message": message, "lastTransitionTime": clock(50)}
@@ -109,7 +153,7 @@ def test_a_quota_that_refuses_pods_is_told_by_the_deployment() -> None:
 def test_a_node_of_another_pool_is_not_the_services() -> None:
     apart = [node("a", taints=(QUARANTINE,)), node("h", "h100", taints=(QUARANTINE,))]
     found = states([_deployment()], [], apart, [], [], at=AT)
-    assert [(each.kind, each.subject) for each in found] == [(StateKind.QUARANTINED, "a")]
+    assert [(each.kind, each.subject) for each in found] == [(StateKind.NODE_SET_APART, "a")]
 
 
 def _written(manager: str, *fields: str, subresource: str = "") -> dict[str, Any]:

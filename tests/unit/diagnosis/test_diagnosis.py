@@ -78,7 +78,7 @@ CASES = {
     "artifacts-missing": played(states=(says(StateKind.ARTIFACTS_MISSING),)),
     "gpus-taken": played(states=(says(StateKind.GPUS_TAKEN),)),
     "cordoned-by-hand": played(states=(says(StateKind.CORDONED),), changes=(hand(ChangeKind.NODE, 60.0),)),
-    "node-in-quarantine": played(states=(says(StateKind.QUARANTINED, subject="l4-a-0"),)),
+    "node-in-quarantine": played(states=(says(StateKind.NODE_SET_APART, subject="l4-a-0"),)),
     "release-held": played(states=(says(StateKind.HELD, subject="r0123456789"),)),
     "new-version": played({"compute": 0.060}, changes=(release(60.0),)),
 }

@@ -1,0 +1,72 @@
+"""What has long been so is not the cause of what is new; and what is over is told as such."""
+
+from dataclasses import replace
+
+import pytest
+
+from headway.diagnosis.facts import State, StateKind
+from headway.diagnosis.figures import clock
+from headway.diagnosis.hypothesis import Symptom
+from headway.diagnosis.observed import Observed
+from headway.diagnosis.reasoning import diagnoses
+from tests.unit.diagnosis.played import ONSET, played, says
+
+MINUTE, DAY = 60.0, 86_400.0
+FAILING = {"errors": 0.3, "unreached": 0.3}
+
+
+def ago(kind: StateKind, seconds: float, subject: str = "defects-r0123456789-5b6bb57495-aaaaa") -> State:
+    return replace(says(kind, subject=subject), since=ONSET - seconds)
+
+
+def found(observed: Observed) -> list[tuple[Symptom | None, str]]:
+    return [(each.symptom, each.cause) for each in diagnoses(observed)]
+
+
+@pytest.mark.parametrize("old", [StateKind.EVICTED, StateKind.MEMORY_KILLED, StateKind.DISK_FULL, StateKind.DRIVER_UNFIT])
+def test_what_ended_long_before_did_not_end_what_hangs_now(old: StateKind) -> None:
+    first, *_ = found(played(FAILING, states=(ago(old, 30 * MINUTE), says(StateKind.PROBE_KILLED))))
+    assert first == (Symptom.FAILING, "server-hangs")
+
+
+@pytest.mark.parametrize("old", [StateKind.NODE_NOT_READY, StateKind.NODE_SET_APART])
+def test_a_node_that_was_lost_days_ago_is_not_why_a_replica_is_missing_now(old: StateKind) -> None:
+    first, second = found(played(states=(says(StateKind.IMAGE_MISSING), ago(old, 3 * DAY, "node-2"))))
+    assert first == (Symptom.MISSING, "image-missing")
+    assert second[0] is Symptom.SET_APART
+
+
+@pytest.mark.parametrize("old", [StateKind.NODE_NOT_READY, StateKind.NODE_SET_APART])
+def test_a_node_that_was_lost_days_ago_is_not_why_replicas_fell_now(old: StateKind) -> None:
+    calm = played({"replicas": 1.0, "queue": 0.060})
+    assert found(replace(calm, states=(ago(old, 3 * DAY, "node-2"),)))[0] == (Symptom.SLOW, "")
+    assert found(replace(calm, states=(ago(old, 2 * MINUTE, "node-2"),)))[0][1] in ("node-not-ready", "node-in-quarantine")
+
+
+def test_a_lost_node_alone_makes_no_replica_missing() -> None:
+    assert [symptom for symptom, _ in found(played(states=(ago(StateKind.NODE_NOT_READY, DAY, "node-2"),)))] == [Symptom.SET_APART]
+
+
+def test_a_replica_that_waits_now_for_a_node_long_in_quarantine_is_missing_for_that() -> None:
+    waits = says(StateKind.QUARANTINED)
+    assert found(played(states=(waits, ago(StateKind.NODE_SET_APART, 3 * DAY, "node-2"))))[0] == (Symptom.MISSING, "node-in-quarantine")
+
+
+def test_replicas_that_are_missing_since_two_times_have_two_causes() -> None:
+    waits = (ago(StateKind.GPUS_TAKEN, 120 * MINUTE), says(StateKind.IMAGE_MISSING, subject="defects-r0123456789-5b6bb57495-bbbbb"))
+    newest, oldest = diagnoses(played(states=waits))
+    assert (newest.cause, newest.onset) == ("image-missing", ONSET)
+    assert (oldest.cause, oldest.onset) == ("gpus-taken", ONSET - 120 * MINUTE)
+
+
+def test_one_cause_at_two_times_is_told_once() -> None:
+    (one,) = diagnoses(played(states=(says(StateKind.MEMORY_KILLED), ago(StateKind.MEMORY_KILLED, 40 * MINUTE))))
+    assert (one.cause, one.also) == ("out-of-memory", ())
+
+
+def test_what_ended_and_is_ready_again_is_told_as_past_with_its_last_time() -> None:
+    ended = replace(says(StateKind.MEMORY_KILLED), over=True)
+    (past,) = diagnoses(played(states=(ended,)))
+    (present,) = diagnoses(played(states=(ended, replace(ended, subject="another", over=False))))
+    assert past.links[0].says == f"containers ended and were started again, the last one at {clock(ONSET)}"
+    assert present.links[0].says == "containers end and are started again"
