@@ -1,5 +1,5 @@
-"""Starts KEDA's operator, metrics adapter and admission webhooks, with rights of their own; hands the adapter to the API
-server as external metrics, and has it ask the webhooks about what is written.
+"""Starts KEDA's operator, metrics adapter and admission webhooks, each as its chart's service account; hands the adapter to
+the API server as external metrics, and has it ask the webhooks about what is written.
 
 Needs the control plane, KEDA's definitions in it, and Prometheus. ScaledObjects name Prometheus by its address in the
 cluster, which nothing resolves here; KEDA sends plain HTTP through the proxy of its environment, so Prometheus itself
@@ -28,8 +28,10 @@ from sandbox.progress import Progress
 TOOL_SETS = ("keda",)
 OPERATOR, ADAPTER, WEBHOOKS = NAMES = ("keda-operator", "keda-adapter", "keda-webhooks")
 NAMESPACE = "keda"
-USER = "headway:sandbox:keda"
+ACCOUNTS = {OPERATOR: "keda-operator", ADAPTER: "keda-metrics-server", WEBHOOKS: "keda-webhook"}
+"""As which of its chart's service accounts each runs."""
 GROUP, VERSION = "external.metrics.k8s.io", "v1beta1"
+_GROUPS = ("system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}")
 _SERVICE = "keda-metrics-apiserver"
 _MANAGER = "headway-sandbox"
 _EXTRA_PORTS = (
@@ -123,18 +125,25 @@ def _asking(configurations: Iterable[Mapping[str, Any]], authority: Path, port: 
 
 
 def _files(cluster: Path, who: control_plane_programs.Identities, api_port: int) -> Path:
-    """Kubeconfig and certificates, under the names by which KEDA looks for them."""
+    """A kubeconfig each, and certificates under the names by which KEDA looks for them."""
     folder = cluster / "keda"
-    user = certificates.issue(cluster / "pki", "keda", Subject(common_name=USER), who.cluster)
     hosts = ("localhost", "127.0.0.1", f"{_SERVICE}.{NAMESPACE}.svc")
     served = certificates.issue(cluster / "pki", "keda-server", Subject(common_name=_SERVICE, hosts=hosts), who.cluster)
     folder.mkdir(mode=0o700, exist_ok=True)
-    kubeconfig = control_plane_programs.kubeconfig(f"https://127.0.0.1:{api_port}", who.cluster, user, "keda").encode()
-    if not (folder / "kubeconfig").exists() or (folder / "kubeconfig").read_bytes() != kubeconfig:
-        certificates.write_private(folder / "kubeconfig", kubeconfig)
+    for process, account in ACCOUNTS.items():
+        named = Subject(common_name=f"system:serviceaccount:{NAMESPACE}:{account}", organizations=_GROUPS)
+        user = certificates.issue(cluster / "pki", process, named, who.cluster)
+        text = control_plane_programs.kubeconfig(f"https://127.0.0.1:{api_port}", who.cluster, user, account).encode()
+        file = _kubeconfig(folder, process)
+        if not file.exists() or file.read_bytes() != text:
+            certificates.write_private(file, text)
     for source, name in ((who.cluster.certificate, "ca.crt"), (served.certificate, "tls.crt"), (served.key, "tls.key")):
         shutil.copy2(source, folder / name)
     return folder
+
+
+def _kubeconfig(folder: Path, process: str) -> Path:
+    return folder / f"{process}.kubeconfig"
 
 
 def _operator(toolchain: Toolchain, folder: Path, ports: Mapping[str, int], environment: Mapping[str, str]) -> Process:
@@ -144,7 +153,7 @@ def _operator(toolchain: Toolchain, folder: Path, ports: Mapping[str, int], envi
         "enable-apiservice-patching": "false",
         "enable-webhook-patching": "false",
         "health-probe-bind-address": f"127.0.0.1:{health}",
-        "kubeconfig": folder / "kubeconfig",
+        "kubeconfig": _kubeconfig(folder, OPERATOR),
         "leader-elect": "false",
         "metrics-bind-address": f"127.0.0.1:{ports['keda-metrics']}",
         "metrics-service-bind-address": f"127.0.0.1:{ports['keda-metrics-service']}",
@@ -156,7 +165,7 @@ def _operator(toolchain: Toolchain, folder: Path, ports: Mapping[str, int], envi
         argv=_argv(toolchain, OPERATOR, flags),
         environment=environment,
         ports=(health, ports["keda-metrics"], ports["keda-metrics-service"]),
-        inputs=(folder / "kubeconfig",),
+        inputs=(_kubeconfig(folder, OPERATOR),),
         ready=lambda: LoopbackEndpoint(port=health).unready("/readyz"),
     )
 
@@ -164,7 +173,7 @@ def _operator(toolchain: Toolchain, folder: Path, ports: Mapping[str, int], envi
 def _adapter(
     toolchain: Toolchain, folder: Path, ports: Mapping[str, int], environment: Mapping[str, str], front_proxy: Path, admin: LoopbackEndpoint
 ) -> Process:
-    kubeconfig = folder / "kubeconfig"
+    kubeconfig = _kubeconfig(folder, ADAPTER)
     flags = {
         "authentication-kubeconfig": kubeconfig,
         "authorization-kubeconfig": kubeconfig,
@@ -199,7 +208,7 @@ def _webhooks(
     flags = {
         "cert-dir": folder,
         "health-probe-bind-address": f"127.0.0.1:{ports['keda-webhooks-health']}",
-        "kubeconfig": folder / "kubeconfig",
+        "kubeconfig": _kubeconfig(folder, WEBHOOKS),
         "metrics-bind-address": f"127.0.0.1:{ports['keda-webhooks-metrics']}",
         "port": ports[WEBHOOKS],
         "zap-encoder": "json",
@@ -210,7 +219,7 @@ def _webhooks(
         argv=_argv(toolchain, WEBHOOKS, flags),
         environment=environment,
         ports=(ports[WEBHOOKS], ports["keda-webhooks-health"], ports["keda-webhooks-metrics"]),
-        inputs=(folder / "kubeconfig",),
+        inputs=(_kubeconfig(folder, WEBHOOKS),),
         ready=lambda: _asks(admin),
     )
 

@@ -12,6 +12,7 @@ import re
 import subprocess
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from components import versions
 from components.addons import chart_pods, images
 from components.platform.namespaces import NAMESPACES, PodSecurity
 from headway.contract.units import Bytes, MilliCpu
+from sandbox.autoscaling import servers as keda_servers
 from sandbox.cluster.toolchain import ensure_toolchain
 from sandbox.layout import Layout
 from sandbox.progress import Silent
@@ -181,6 +183,28 @@ def test_a_release_fits_into_the_secret_in_which_helm_keeps_it(release: str) -> 
     chart = {str(file): b64encode(file.read_bytes()).decode() for file in files}
     whole = json.dumps({"chart": chart, "config": GIVEN[release], "manifest": rendered(release)})
     assert len(b64encode(gzip.compress(whole.encode(), 9))) < 2**20
+
+
+def rights(bodies: Iterable[dict[str, Any]]) -> dict[tuple[str, str | None, str], list[Any]]:
+    """Roles and bindings by kind, namespace and name: what they say."""
+    return {
+        (body["kind"], body["metadata"].get("namespace"), body["metadata"]["name"]): [
+            body.get(field) for field in ("rules", "roleRef", "subjects")
+        ]
+        for body in bodies
+        if body["kind"].removeprefix("Cluster") in ("Role", "RoleBinding")
+    }
+
+
+def test_keda_has_in_the_sandbox_the_very_rights_that_its_chart_gives() -> None:
+    brought = yaml.safe_load_all((PROJECT / "sandbox/autoscaling/keda.yaml").read_text(encoding="utf-8"))
+    given = rendered("keda").replace("namespace: default", "namespace: keda")  # Helm is told of no namespace here
+    assert rights(brought) == rights(body for body in yaml.safe_load_all(given) if body)
+
+
+def test_each_part_of_keda_runs_as_the_service_account_of_its_pods() -> None:
+    accounts = {body["spec"]["template"]["spec"]["serviceAccountName"] for body in objects("keda") if body["kind"] == "Deployment"}
+    assert set(keda_servers.ACCOUNTS.values()) == accounts
 
 
 def test_loki_takes_a_node_for_each_replica() -> None:
