@@ -80,7 +80,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("changes are not looked at", '("CREATE", "UPDATE")', '("CREATE",)'),
         opened("a changed spec is not looked at", '"?metadata.?labels", "?spec", "?data"', '"?metadata.?labels", "?data"'),
     ),
-    "Step out of the mesh by user, container name or ignored ports": (
+    "Step out of the mesh by user, names, volumes, root or ignored ports": (
         opened(
             "who names no user has another one",
             "c.securityContext.{field} != {PROXY_USER} : {pods} && object",
@@ -103,6 +103,14 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("any address is left out", "f\"v in {json.dumps(['', POD_IDENTITY_AGENT])}\"", '"true"'),
         opened("what is not known of Istio passes", "!k.contains('istio.io/') ||", "!k.startsWith('sidecar.istio.io/') ||"),
         opened("templates bring the proxy's container", "c, !c.name.startsWith('istio-')", "c, c.name != 'istio-init'"),
+        opened("templates bring the proxy's volumes", "template.spec.volumes.all(e,", "template.spec.volumes.exists(e,"),
+        opened("any container has the proxy's files", "            _FILES,\n"),
+        opened(
+            "a root that is there is anybody's",
+            "(request.resource.resource != 'configmaps'",
+            "(request.operation == 'UPDATE' || request.resource.resource != 'configmaps'",
+            "components/platform/boundaries.py",
+        ),
     ),
     "Send past the mesh by a command in the proxy": (
         opened(
@@ -184,7 +192,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "bound to tenants alone", "everywhere = rule.resources in (NAMESPACES, NODES)", "everywhere = rule.resources in (NODES,)", RULE
         ),
     ),
-    "A privileged pod, a host path, a second GPU by resizing": (
+    "Privilege, a host path, GPUs by resizing or asking for none": (
         opened("privileged containers", "(!has(c.securityContext.privileged) || !c.securityContext.privileged) && "),
         opened(
             "paths of the node",
@@ -193,6 +201,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         ),
         opened("devices by another prefix", "!k.contains('cdi.k8s.io/')", "!k.startsWith('cdi.k8s.io/')"),
         opened("another tenant's processes", "!(has(object.spec.hostPID) && object.spec.hostPID) && "),
+        opened("who asks for no GPU gets all", "|| c.resources.limits[k] != '0')", "|| c.resources.limits[k] != '')"),
     ),
     "Keys of one's own for another tenant's issuer, in a contract": (
         opened("the first who says it is right", "for other in others:", "for other in others[:0]:"),
@@ -491,15 +500,24 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "pending.why(pod, nodes, pods, about.get(name, ()))",
             file="headway/service_status/replicas.py",
         ),
+        opened("words of tenants in a loop's log", 'f"{on_one_line(line)}\\n"', 'f"{line}\\n"', file="headway/cli/loop_process.py"),
+        opened("witnesses as they are", "escape(on_one_line(cell)) for", "escape(cell) for", file="headway/cli/leftovers.py"),
+        opened("places in a ledger as they are", "{on_one_line(chain)}", "{chain}", file="headway/cli/release_copy.py"),
+    ),
+    "Speak for another's service in `headway status`": (opened("labels say whose an object is", 'and tenant == head.get("namespace") '),),
+    "Leave others' engines unpicked": (
+        opened(
+            "who comes first has all",
+            "zip_longest(*(own.items() for own in owned.values()))",
+            "(own.items() for own in owned.values())",
+        ),
     ),
     "Have causes told to somebody else": (
-        opened(
-            "a service that no contract names is asked", '{f"{each.tenant}/{each.model}"} & set(known)', '{f"{each.tenant}/{each.model}"}'
-        ),
+        opened("a service that no contract names is asked", '(chain := f"{tenant}/{model}") in known', '(chain := f"{tenant}/{model}")'),
         opened(
             "a tenant's alert of no model asks about all",
-            'if each.tenant not in tenants or chain.startswith(f"{each.tenant}/")',
-            "if each.tenant not in tenants or chain",
+            'if tenant not in tenants or chain.startswith(f"{tenant}/")',
+            "if tenant not in tenants or chain",
         ),
     ),
     "More than lists by the diagnosis loop's identity": (
