@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.environment_choice import EnvironmentOption, named
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
 
 
 def access(
-    environment: Annotated[str, typer.Argument(help="such as prod")],
+    told: Annotated[str | None, typer.Argument(metavar="ENVIRONMENT", help="such as prod; -e says the same", show_default=False)] = None,
+    environment: EnvironmentOption = None,
     output: OutputOption = Output.TEXT,
     bootstrap: Annotated[bool, typer.Option("--bootstrap", help="only the policy of who applies the access layer first, as JSON")] = False,
     project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
@@ -24,6 +26,7 @@ def access(
     from headway.environment.checkout import described, find
 
     checkout = find(project)
+    environment = told or named(environment, project)
     described(checkout, environment)
     file = f"stacks/Pulumi.{environment}-access.yaml"
     if not (checkout / file).is_file():

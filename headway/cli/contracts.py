@@ -17,6 +17,7 @@ import typer
 
 from headway.cli import starters
 from headway.cli.contract_judges import judges, provable, registries, surroundings
+from headway.cli.environment_choice import typed
 from headway.cli.output import Output, OutputOption
 from headway.cli.starters import DEFAULT_FOLDER
 from headway.environment.checkout import ENVIRONMENT_VARIABLE
@@ -49,6 +50,7 @@ class SchemaOutput(StrEnum):
 
 @app.command()
 def check(
+    context: typer.Context,
     path: Annotated[Path, typer.Argument(help="the folder of all tenants, the folder of one, or one contract")] = DEFAULT_FOLDER,
     output: Annotated[
         CheckOutput, typer.Option("--output", "-o", help="text for people, json for programs, sarif for code scanning")
@@ -76,6 +78,8 @@ def check(
     from headway.contract.report import as_json, as_sarif
 
     path = _found(path)
+    if environment and typed(context, environment) is None:
+        typer.echo(f"for environment {environment}, which {ENVIRONMENT_VARIABLE} names", err=True)
     stacks, pools, pool_findings = _environment(environment, path)
     sums: tuple[Line, ...] = ()
     if environment and not pool_findings:
@@ -144,11 +148,16 @@ def _load(
     judge = judges(judge, provable, *([surroundings(environment, stacks)] if environment is not None else []))
 
     if not path.exists():
+        near = _near(path)
         raise UserError(
             f"There is no {path}.",
             "Nothing was checked.",
-            "Name the folder of tenants, the folder of one tenant, or one contract.",
+            f"Did you mean {near}?" if near else "Name the folder of tenants, the folder of one tenant, or one contract.",
             Exit.USAGE,
+        )
+    if (path / DEFAULT_FOLDER).is_dir() and (path / "Pulumi.yaml").is_file():
+        raise UserError(
+            f"{path.absolute()} is a checkout.", "Nothing was checked.", f"Name its contracts: {path / DEFAULT_FOLDER}.", Exit.USAGE
         )
 
     def beside(folder: Path) -> list[str]:
@@ -170,6 +179,14 @@ def _load(
         only = tenants_of(environment, stacks) if environment is not None else None
         result, root = load_tenants(target, pools, judge, only), target
     return (replace(result, findings=_where_it_is_deployed(result.findings)) if environment is not None else result), _from_here(root)
+
+
+def _near(path: Path) -> Path | None:
+    """What stands in the same folder under a name that is nearly this one."""
+    from difflib import get_close_matches
+
+    names = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
+    return next((path.parent / name for name in get_close_matches(path.name, names, n=1)), None)
 
 
 def _where_it_is_deployed(findings: "tuple[Problem, ...]") -> "tuple[Problem, ...]":
@@ -304,14 +321,16 @@ def _against_git(path: Path, revision: str) -> "list[tuple[str, Model | Tenant |
     if not path.exists():
         raise UserError(f"There is no {path}.", "Nothing was compared.", "Name a contract or a folder of them.", Exit.USAGE)
     base = path if path.is_dir() else path.parent
-    listed = _git(base, "ls-tree", "-r", "-z", "--name-only", "--full-name", revision, "--", str(path.absolute()))
-    top = Path(_git(base, "rev-parse", "--show-toplevel").decode().strip())
+    top = Path(_git(base, "rev-parse", "--show-toplevel", fails=f"{base} is in no git repository").decode().strip())
+    asked = ("rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}")
+    commit = _git(base, *asked, fails=f"git knows no revision {revision}").decode().strip()
+    listed = _git(base, "ls-tree", "-r", "-z", "--name-only", "--full-name", commit, "--", str(path.absolute()))
     names = {name for name in listed.decode().split("\0") if name.endswith(".yaml")}
     here = {file.absolute().relative_to(top).as_posix() for file in (path.rglob("*.yaml") if path.is_dir() else [path])}
     pairs: list[tuple[str, Model | Tenant | None, Model | Tenant | None]] = []
     for name in sorted(names | here):
         now = (top / name).read_bytes() if name in here else None
-        then = _git(base, "show", f"{revision}:{name}") if name in names else None
+        then = _git(base, "show", f"{commit}:{name}") if name in names else None
         if now != then:
             pairs.append(
                 (
@@ -323,7 +342,7 @@ def _against_git(path: Path, revision: str) -> "list[tuple[str, Model | Tenant |
     return pairs
 
 
-def _git(folder: Path, *arguments: str) -> bytes:
+def _git(folder: Path, *arguments: str, fails: str = "") -> bytes:
     try:
         with tempfile.TemporaryFile() as complaint:
             return subprocess.run(
@@ -333,7 +352,7 @@ def _git(folder: Path, *arguments: str) -> bytes:
         raise UserError("git is not installed.", "There is nothing to compare with.", "Install git, or name two files.") from None
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         raise UserError(
-            f"git {arguments[0]} failed in {folder}.",
+            f"{fails or f'git {arguments[0]} failed in {folder}'}.",
             "There is nothing to compare with.",
             "Run it inside the checkout, with an existing revision after --against, or name two files.",
             Exit.USAGE,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.environment_choice import EnvironmentOption
+from headway.cli.environment_choice import EnvironmentOption, typed
 from headway.cli.output import Output, OutputOption
 
 if TYPE_CHECKING:
@@ -33,9 +33,7 @@ def cost(
     from headway.contract.arithmetic.month import together, used_month
     from headway.environment.checkout import find
 
-    source = context.get_parameter_source("environment")
-    if stack and source is not None and source.name == "ENVIRONMENT":
-        environment = None  # what one types counts before what is usual
+    environment = typed(context, environment) if stack else environment
     amounts = _amounts(use or [])
     folder = find(project)
     region, reckoned = _layers(folder, stack, environment)

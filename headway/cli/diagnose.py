@@ -94,7 +94,7 @@ def _of_alert(file: Path) -> tuple[str, datetime]:
         raise UserError(
             f"{file} cannot be read: {error.strerror}.", "Nothing was read.", "Name the notification's file.", Exit.USAGE
         ) from None
-    return service_of(body, str(file))
+    return service_of(body, "standard input" if str(file) == "-" else str(file))
 
 
 def span(since: str) -> float:

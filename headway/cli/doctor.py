@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.environment_choice import EnvironmentOption, named
+from headway.cli.environment_choice import EnvironmentOption, cluster_stack
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit
 
@@ -44,6 +44,7 @@ _ONLINE = (
 
 
 def doctor(
+    context: typer.Context,
     environment: EnvironmentOption = None,
     stack: Annotated[str | None, typer.Option("--stack", "-s", help="the same by its cluster layer's stack, such as dev-cluster")] = None,
     offline: Annotated[
@@ -64,7 +65,7 @@ def doctor(
     from headway.environment.trusted import trusted
 
     checkout = find(project)
-    stack = stack or f"{named(environment, project)}-cluster"
+    stack = cluster_stack(context, environment, stack, project)
     environment, layer = described(checkout, stack)
     access = checkout / "stacks" / f"Pulumi.{environment}-access.yaml"
     generated = access.is_file()
@@ -198,6 +199,7 @@ def _record(result: "DoctorResult") -> dict[str, object]:
 def _print(stack: str, results: "Sequence[DoctorResult]") -> None:
     from rich.console import Console
 
+    from headway.cli.contract_verdict import count
     from headway.doctor.check import CheckState
 
     console = Console(highlight=False, soft_wrap=True)
@@ -215,4 +217,6 @@ def _print(stack: str, results: "Sequence[DoctorResult]") -> None:
     warned = sum(not each.blocking for result in results for each in result.problems)
     unseen = sum(result.state is CheckState.UNKNOWN for result in results)
     fine = sum(result.state is CheckState.OK for result in results)
-    console.print(f"\n{stack}: {fine} checks are fine, {wrong} problems stop the apply, {warned} warnings, {unseen} not checked.")
+    console.print(
+        f"\n{stack}: {count(fine, 'check')} fine, {count(wrong, 'problem')} in the way of the apply, {count(warned, 'warning')}, {unseen} not checked."
+    )

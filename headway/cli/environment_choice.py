@@ -50,6 +50,25 @@ def named(told: str | None, project: Path | None, consequence: str = "Nothing wa
     return told or _only(project) or _refused(project, consequence)
 
 
+def typed(context: typer.Context, environment: str | None) -> str | None:
+    """The environment where it was typed; None where only the variable says it, for what one types counts before what is usual."""
+    source = context.get_parameter_source("environment")
+    return environment if source is not None and source.name == "COMMANDLINE" else None
+
+
+def cluster_stack(context: typer.Context, environment: str | None, stack: str | None, project: Path | None) -> str:
+    """The stack of a cluster layer, by its own name or by its environment's. Raises UserError where the two differ, and where none is told."""
+    one = typed(context, environment)
+    if stack and one and stack != f"{one}-cluster":
+        raise UserError(
+            f"--environment {one} and --stack {stack} name two environments.",
+            "Nothing was looked at.",
+            "Leave one of them out.",
+            Exit.USAGE,
+        )
+    return stack or f"{named(environment, project)}-cluster"
+
+
 def _known(project: Path | None) -> tuple[str, ...]:
     return environments(find(project))
 

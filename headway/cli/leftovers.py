@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headway.cli.environment_choice import EnvironmentOption, named
+from headway.cli.environment_choice import EnvironmentOption, cluster_stack
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def leftovers(
+    context: typer.Context,
     environment: EnvironmentOption = None,
     stack: Annotated[str | None, typer.Option("--stack", "-s", help="the same by its cluster layer's stack, such as dev-cluster")] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="only what is left of this tenant, while the environment lives")] = None,
@@ -35,7 +36,7 @@ def leftovers(
     from headway.environment.checkout import find
     from headway.leftovers import Search
 
-    stack = stack or f"{named(environment, project)}-cluster"
+    stack = cluster_stack(context, environment, stack, project)
     environment, about = described(find(project), stack)
     search = Search(environment=environment, cluster=cluster_name(environment), account_id=about.account_id, region=about.region)
     lives, found = _searched(search, tenant, clients(about.region, retries={"mode": "standard", "max_attempts": 5}))

@@ -42,9 +42,15 @@ def logs(
         raise UserError("--follow and --until contradict each other.", "Nothing was read.", "Leave one of them out.", Exit.USAGE)
     now = datetime.now(UTC)
     tenant, _, model = service.partition("/")
-    query = _query(
-        tenant, model, release, pod, container, moment(since, "--since", now), moment(until, "--until", now) if until else None, most
-    )
+    begins, ends = moment(since, "--since", now), moment(until, "--until", now) if until else None
+    if ends and ends <= begins:
+        raise UserError(
+            f"--until {until} is no later than --since {since}.",
+            "Nothing was read.",
+            "Name a later end; spans are counted back from now.",
+            Exit.USAGE,
+        )
+    query = _query(tenant, model, release, pod, container, begins, ends, most)
     root, chosen = find(project), to_read(environment, project)
     described(root, chosen)
     reader = selected(chosen, root).container_logs(query)
@@ -87,6 +93,8 @@ def moment(text: str, option: str, now: datetime) -> datetime:
             "Write `15m`, `2h` or `2026-11-25T04:00:00Z`.",
             Exit.USAGE,
         )
+    if found > now and option != "--until":
+        raise UserError(f"{option} {text} is still to come.", "Nothing was read.", "Name a time that has passed.", Exit.USAGE)
     return found
 
 

@@ -197,13 +197,14 @@ def _loop() -> str:
 def check(
     wait: Annotated[float, typer.Option(min=0, help="Seconds to wait for everything to be offered.")] = 0,
     kubeconfig: KubeconfigOption = None,
+    environment: ClusterOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Read back after an update: the operator is ready, and every node offers the GPUs and runs the driver that its
     pool states."""
     from headway.node_health.watch import read_back
 
-    seen = read_back(_cluster(kubeconfig), wait, time.monotonic, time.sleep)
+    seen = read_back(_cluster(kubeconfig, environment), wait, time.monotonic, time.sleep)
     if output is Output.JSON:
         told = {
             "nodes": seen.nodes,

@@ -54,7 +54,7 @@ def start(
     reason: Annotated[str, typer.Option("--reason", help="What this release is for; kept in the ledger.")] = "",
     commit: Annotated[str, typer.Option("--commit", help="Git commit; found from the checkout otherwise.")] = "",
     supersede: Annotated[bool, typer.Option("--supersede", help="Drain the release that is under way first.")] = False,
-    speed: Annotated[float, typer.Option("--speed", help="Sandbox only: how much faster its minutes pass.")] = 1.0,
+    speed: Annotated[float, typer.Option("--speed", min=1, help="Sandbox only: how much faster its minutes pass.")] = 1.0,
     unguarded: Annotated[bool, typer.Option("--unguarded", help="Begin although no release guard watches.")] = False,
     overrule: Annotated[bool, typer.Option("--overrule", help="Begin although its evaluation proved this version worse.")] = False,
     environment: EnvironmentOption = None,

@@ -36,12 +36,20 @@ def new_tenant(
     """Write the contract of a new tenant to tenants/NAME/tenant.yaml, and the stack file by which an environment has it."""
     from headway.contract.reading.tenants import LAYERS, stack_file
     from headway.contract.starter import stack_starter, tenant_starter
+    from headway.contract.tenant import RESERVED_NAMES
     from headway.environment.checkout import described
 
     _legal(name)
     if name in LAYERS:
         raise UserError(
             f"A tenant cannot be named {name}.", f"Its stack would be that of the {name} layer.", "Choose another name.", Exit.USAGE
+        )
+    if name.startswith(RESERVED_NAMES):
+        raise UserError(
+            f"A tenant cannot be named {name}: it begins like a namespace of the platform.",
+            "`headway check` would refuse it.",
+            f"Choose a name that begins with none of {', '.join(RESERVED_NAMES)}.",
+            Exit.USAGE,
         )
     stacks = folder.absolute().parent / "stacks"
     if stacks.is_dir():

@@ -30,7 +30,7 @@ from headway.wire import (
     WARM_CAPACITY_NAMESPACE,
 )
 
-_RESERVED = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "monitoring")
+RESERVED_NAMES = ("default", "kube-", "istio-", "headway-", "gpu-operator", "keda", "monitoring")
 """How namespaces of the cluster and of its add-ons begin."""
 TAKEN = frozenset(
     (
@@ -174,14 +174,14 @@ class Tenant(Part):
                 consequence="The tenant's first update would stop at what is there already, or its rules would apply to the platform",
                 remedy=f"Choose another name than {', '.join(sorted(TAKEN))}",
             )
-        if self.name.startswith(_RESERVED):
+        if self.name.startswith(RESERVED_NAMES):
             yield problem(
                 "tenant-name-is-free",
                 "name",
                 value=self.name,
                 fact=f"{self.name} begins like a namespace of the platform",
                 consequence="The tenant's isolation rules would apply to the platform's own pods",
-                remedy=f"Choose a name that begins with none of {', '.join(_RESERVED)}",
+                remedy=f"Choose a name that begins with none of {', '.join(RESERVED_NAMES)}",
             )
         for index, (issuer, times) in enumerate(Counter(i.issuer for i in self.issuers).items()):
             if times > 1:

@@ -8,6 +8,7 @@ from one that is ready.
 
 import json
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -50,8 +52,8 @@ _LOADING = threading.Lock()
 class UnusableKubeconfigError(OutOfReachError):
     """No server could be asked, because the kubeconfig names none that can be reached. `reason` never quotes the file."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__("no usable kubeconfig")
+    def __init__(self, reason: str, said: str = "no usable kubeconfig") -> None:
+        super().__init__(said)
         self.reason = reason
 
 
@@ -254,6 +256,9 @@ class KubernetesApi:
         if self._client is None:
             from kubernetes import client, config
 
+            if isinstance(self._kubeconfig, str) and os.pathsep not in self._kubeconfig and not Path(self._kubeconfig).exists():
+                missing = f"there is no kubeconfig {self._kubeconfig}"
+                raise UnusableKubeconfigError(missing, missing)
             try:
                 self._client = client.ApiClient(settings(self._kubeconfig))
             except (config.ConfigException, OSError) as failure:

@@ -96,7 +96,7 @@ class NodeCluster:
             raise UserError(
                 f"No cluster is named: {failure.reason.rstrip('.')}.",
                 "Nothing can be read or changed.",
-                "Set KUBECONFIG to the kubeconfig of the cluster.",
+                "Name its environment with -e, or set KUBECONFIG to its kubeconfig.",
             ) from None
         self._leases = LeaseStore(self._ask, NODE_HEALTH_NAMESPACE)
         self._replace = replace

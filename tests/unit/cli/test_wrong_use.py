@@ -77,6 +77,69 @@ def test_a_question_that_nobody_answers_does_nothing(
     assert [line for line in said if "question" in line] == (["error: Nobody answered the question."] if code == Exit.USAGE else [])
 
 
+REFUSED = [
+    ("check tenants/vision/defect.yaml", "There is no tenants/vision/defect.yaml.", "Did you mean tenants/vision/defects.yaml?"),
+    ("check .", f"{ROOT} is a checkout.", "Name its contracts: tenants."),
+    (
+        "new tenant kube-team",
+        "A tenant cannot be named kube-team: it begins like a namespace of the platform.",
+        "Choose a name that begins",
+    ),
+    ("diff --against nosuch", "git knows no revision nosuch.", "Run it inside the checkout"),
+    ("diff --against=--output=/nonexistent", "git knows no revision --output=/nonexistent.", "Run it inside the checkout"),
+    ("diff /usr", "/usr is in no git repository.", "Run it inside the checkout"),
+    (
+        "doctor --offline -e dev -s prod-cluster",
+        "--environment dev and --stack prod-cluster name two environments.",
+        "Leave one of them out.",
+    ),
+    ("leftovers -e dev -s prod-cluster", "--environment dev and --stack prod-cluster name two environments.", "Leave one of them out."),
+    (
+        "logs vision -e sandbox --since 1h --until 2h",
+        "--until 2h is no later than --since 1h.",
+        "Name a later end; spans are counted back from now.",
+    ),
+    ("diagnose vision/defects --at 2999-01-01T00:00:00Z", "--at 2999-01-01T00:00:00Z is still to come.", "Name a time that has passed."),
+    (
+        "release start vision/defects -e sandbox --speed nan",
+        "Invalid value for '--speed': it should be greater",
+        "`headway release start -h`",
+    ),
+    ("sandbox up --with monitring", "The sandbox has no monitring to bring up.", "Choose from autoscaling"),
+]
+
+
+@pytest.mark.parametrize(("words", "fact", "remedy"), REFUSED, ids=[words for words, *_ in REFUSED])
+def test_wrong_words_are_refused_before_anything_is_done(typed: Typed, words: str, fact: str, remedy: str) -> None:
+    code, said = typed(*words.split())
+    assert code == Exit.USAGE
+    assert said[-3].startswith(f"error: {fact}")
+    assert said[-1].startswith(f"  Remedy: {remedy}")
+
+
+@pytest.mark.parametrize("words", ["nodes", "nodes check"])
+def test_a_kubeconfig_that_is_not_there_is_told_by_its_path(typed: Typed, words: str) -> None:
+    code, said = typed(*words.split(), "--kubeconfig", "/nonexistent")
+    assert (code, said[-3]) == (Exit.ENVIRONMENT, "error: No cluster is named: there is no kubeconfig /nonexistent.")
+
+
+@pytest.mark.parametrize("words", [("access", "prod"), ("access", "-e", "prod")], ids=" ".join)
+def test_who_may_what_takes_the_environment_as_every_command_does(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("headway.cli.program.told_by", lambda *asked, **_: {"roles": [], "bootstrap": list(map(str, asked[2:]))})
+    assert typed(*words, "--bootstrap")[0] == 0
+
+
+def test_a_check_says_which_environment_the_variable_names(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("HEADWAY_ENVIRONMENT", "sandbox")
+    monkeypatch.setattr("sys.argv", ["headway", "check", "tenants/vision"])
+    with pytest.raises(SystemExit):
+        main.main()
+    assert "for environment sandbox, which HEADWAY_ENVIRONMENT names" in capsys.readouterr().err
+
+
 def test_a_missing_file_is_told_to_be_named_rightly(typed: Typed) -> None:
     code, said = typed("certificate", "check", "/nonexistent", "-e", "prod")
     assert code == Exit.ENVIRONMENT

@@ -513,7 +513,7 @@ def test_the_command_says_every_problem_and_ends_with_refused(app: typer.Typer, 
     assert done.exit_code == Exit.REFUSED
     assert "✗ aws-cli: There is no AWS CLI that answers on the PATH." in done.output
     assert "Remedy: Name a reservation of yours, or take the pool out." in done.output
-    assert re.search("prod-cluster: [0-9]+ checks are fine, 4 problems stop the apply, [0-9]+ warnings, 0 not checked.", done.output)
+    assert re.search("prod-cluster: [0-9]+ checks? fine, 4 problems in the way of the apply, [0-9]+ warnings?, 0 not checked.", done.output)
     assert done.output.splitlines()[-1].startswith("Not looked at, because nothing may be asked: identity, ")
 
 
