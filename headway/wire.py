@@ -145,6 +145,8 @@ DIAGNOSIS_NAMESPACE = "diagnosis"
 DIAGNOSIS_PORT = 8080
 RELEASE_STATE = "headway_release_state"
 """Of that loop's series: 1 while the release under way, by `tenant`, `model` and `release`, is in a `state`."""
+BURN_ALERT = "SloBurnRate"
+"""The alert of a promise whose budget burns too fast."""
 CAUSE_ALERT, CAUSE_SEVERITY = "AlertExplained", "cause"
 """What that loop gives Alertmanager: why another alert fires. By its severity it is routed."""
 CAUSE_URGENCY = "explains"

@@ -24,6 +24,7 @@ from headway.contract.units import Duration
 from headway.signals.buckets import latency_edges_milliseconds
 from headway.signals.catalogue import signal
 from headway.signals.definition import Scope, Source
+from headway.wire import BURN_ALERT
 
 TTFT_EDGES_S = (0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560)
 INTER_TOKEN_EDGES_S = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
@@ -126,7 +127,7 @@ def _alert(tenant: str, model: Model, slo: Slo, burn: Burn, surroundings: Surrou
     if model.observability.runbook:
         annotations["team_runbook_url"] = _literal(model.observability.runbook)
     return {
-        "alert": "SloBurnRate",
+        "alert": BURN_ALERT,
         "expr": (
             f"headway:slo_bad:share{burn.long}{{{picks}}} > {limit:g}"
             f" and headway:slo_bad:share{burn.short}{{{picks}}} > {limit:g}"

@@ -12,7 +12,7 @@ from headway.diagnosis import gateway_measures, node_measures
 from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Measure, Sight, mean
 from headway.diagnosis.measure import measure as _of
 from headway.release.evidence.queries import quoted
-from headway.wire import WAITING_REQUESTS
+from headway.wire import BURN_ALERT, WAITING_REQUESTS
 
 _FATAL = "|".join(str(code) for code in sorted(FATAL))
 _RELEASE = "r[0-9a-f]{10}(-baseline)?"
@@ -39,6 +39,13 @@ _PROMISES = (
         "times as fast as it may that a promise's error budget burns",
         FigureUnit.COUNT,
         "max(headway:slo_bad:share5m{$named} / on (objective) headway:slo_allowed:share{$named})",
+    ),
+    _of(
+        "paged",
+        "whether a promise's budget burns so fast that somebody is paged",
+        FigureUnit.COUNT,
+        # Prometheus keeps each alert that fires as a series (its documentation, "Alerting rules").
+        f'max(ALERTS{{alertname="{BURN_ALERT}",alertstate="firing",severity="page",$named}}) or 0 * max(headway:slo_allowed:share{{$named}})',
     ),
 )
 

@@ -6,15 +6,12 @@ from itertools import pairwise
 from math import inf
 
 from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
-from headway.diagnosis.comparison import LEAST_BLOCKS, mean
 from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, StateKind
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.onset import Onset, onset
 
-PAGED = 14.4
-"""How many times too fast a budget burns when somebody is paged (`components/model_service/objectives.py`)."""
 _MOST_TIMES = 4
 """At which one symptom began, of those that are told."""
 _LEAST_SECONDS = 0.002
@@ -121,11 +118,11 @@ def seen(observed: Observed) -> Iterator[Seen]:
 
 
 def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:
-    """A budget that burns as if somebody was paged, though it did not begin in what was looked at."""
-    newest = mean([value for _, value in observed.of("burn")][-LEAST_BLOCKS:])
-    if newest is None or newest.value < PAGED:
+    """A budget for which somebody is paged, though its burning did not begin in what was looked at."""
+    paged, burn = observed.of("paged"), observed.of("burn")
+    if not paged or paged[-1][1] < 1 or not burn:
         return None
-    said = f"{newest.value:.1f} times as fast as it may, and there is no time before it to compare with"
+    said = f"{burn[-1][1]:.1f} times as fast as it may, and there is no time before it to compare with"
     return Seen(symptom=Symptom.BROKEN, says=shown.says, said=said, onset=None)
 
 

@@ -16,6 +16,7 @@ CALM: dict[str, float] = {
     "requests": 100.0,
     "latency": 0.030,
     "burn": 0.2,
+    "paged": 0.0,
     "held": 0.0,
     "errors": 0.0,
     "unreached": 0.0,
@@ -71,7 +72,7 @@ CALM_STREAMED = {name: level for name, level in CALM.items() if name not in _TRI
     "answer_tokens": 100.0,
 }
 """The same on vLLM."""
-_EXACT = {"replicas", "maximum", "limiter_ready", "of_maximum", "group_full"}
+_EXACT = {"replicas", "maximum", "limiter_ready", "of_maximum", "group_full", "paged"}
 _PARTS = ("queue", "input", "compute", "output", "prefill", "decode")
 
 

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.model_service.objectives import BURNS
+from components.model_service import objectives
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, ServedSettings, StateKind
 from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.measures import MEASURES, PHASES, STREAMED_PHASES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
-from headway.diagnosis.symptoms import PAGED
+from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
 from tests.unit.diagnosis.played import CALM, CALM_STREAMED, ONSET, STEP, hand, played, release, says, wrote
 
 CASES = {
@@ -233,25 +233,34 @@ def test_without_metrics_nobody_says_that_nothing_is_wrong() -> None:
     assert found.verdict is DiagnosisVerdict.BLIND
 
 
-def young(burn: float) -> Observed:
+def young(burn: float, *, paged: bool) -> Observed:
     """A service of which nothing from before its fault is known."""
-    whole = played({"compute": 0.060, "burn": burn})
+    whole = played({"compute": 0.060, "burn": burn, "paged": float(paged)})
     since = {name: {label: each[-5:] for label, each in by.items()} for name, by in whole.series.items()}
     return Observed(**{**whole.__dict__, "series": since})
 
 
-def test_a_promise_that_pages_is_not_fine_because_there_is_no_before() -> None:
-    (found,) = diagnoses(young(40.0))
+@pytest.mark.parametrize("burn", [40.0, 8.0])
+def test_a_promise_that_pages_is_not_fine_because_there_is_no_before(burn: float) -> None:
+    """At 90 % nothing burns more than ten times too fast, and the alert of a breakdown pages at five and a half."""
+    (found,) = diagnoses(young(burn, paged=True))
     assert (found.verdict, found.symptom, found.onset) == (DiagnosisVerdict.UNKNOWN, Symptom.BROKEN, None)
 
 
-def test_a_budget_that_burns_slower_than_a_page_is_no_symptom_by_itself() -> None:
-    (found,) = diagnoses(young(PAGED / 2))
+def test_a_budget_for_which_nobody_is_paged_is_no_symptom_by_itself() -> None:
+    (found,) = diagnoses(young(7.0, paged=False))
     assert found.verdict is DiagnosisVerdict.NOTHING
 
 
-def test_what_counts_as_a_page_is_what_pages() -> None:
-    assert max(each.factor for each in BURNS) == PAGED
+def test_what_counts_as_a_page_is_what_the_rules_of_a_promise_page_for() -> None:
+    groups = objectives.rules("vision", model := changed(DEFECTS), SURROUNDINGS)["spec"]["groups"]
+    pages = [each["labels"] | {"alertname": each["alert"]} for group in groups for each in group["rules"] if "alert" in each]
+    asked = dict(re.findall(r'(\w+)="([^"]+)"', query(MEASURES["paged"], "vision", "defects", "1m").partition("}")[0]))
+    assert asked.pop("alertstate") == "firing"
+    found = [each for each in pages if asked.items() <= each.items()]
+    assert {each["long_window"] for each in found} == {
+        each.long for slo in model.slo for each in objectives.burns(slo) if each.severity == "page"
+    }
 
 
 def test_without_metrics_the_clusters_objects_still_tell_of_a_cause() -> None:

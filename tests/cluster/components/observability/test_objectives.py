@@ -6,6 +6,7 @@ import pytest
 
 from components.model_service import objectives
 from headway.contract.model import Model
+from headway.diagnosis.measures import MEASURES, query
 from sandbox.cluster.toolchain import Toolchain
 from tests.cluster.components.observability.promtool import judge, series
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
@@ -51,6 +52,13 @@ def breakdown(minutes: int) -> list[dict[str, str]]:
 
 def test_a_breakdown_of_a_lenient_promise_wakes_somebody_within_three_minutes(toolchain: Toolchain, tmp_path: Path) -> None:
     assert fires(toolchain, tmp_path, breakdown(20), "63m", {"5m": "page"}, LENIENT) == ""
+
+
+def test_a_diagnosis_knows_that_a_breakdown_of_a_lenient_promise_pages(toolchain: Toolchain, tmp_path: Path) -> None:
+    asked = query(MEASURES["paged"], "vision", "defects", "1m")
+    told = [{"expr": asked, "eval_time": at, "exp_samples": [{"labels": "{}", "value": value}]} for at, value in (("59m", 0), ("63m", 1))]
+    groups = objectives.rules("vision", LENIENT, SURROUNDINGS)["spec"]["groups"]
+    assert judge(toolchain, tmp_path, [{"interval": "15s", "input_series": breakdown(20), "promql_expr_test": told}], groups) == ""
 
 
 def test_a_breakdown_that_is_over_within_a_minute_wakes_nobody(toolchain: Toolchain, tmp_path: Path) -> None:
