@@ -47,7 +47,7 @@ def test_a_lost_node_alone_makes_no_replica_missing() -> None:
     assert [symptom for symptom, _ in found(played(states=(ago(StateKind.NODE_NOT_READY, DAY, "node-2"),)))] == [Symptom.SET_APART]
 
 
-def test_a_replica_that_waits_now_for_a_node_long_in_quarantine_is_missing_for_that() -> None:
+def test_a_replica_that_waits_now_for_a_node_long_in_quarantine_is_missing() -> None:
     waits = says(StateKind.QUARANTINED)
     assert found(played(states=(waits, ago(StateKind.NODE_SET_APART, 3 * DAY, "node-2"))))[0] == (Symptom.MISSING, "node-in-quarantine")
 

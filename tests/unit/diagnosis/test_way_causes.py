@@ -178,7 +178,7 @@ def test_a_certificate_counts_where_a_listener_of_the_services_hosts_names_it(ho
     assert secrets == ({"tls"} if counts else set())
 
 
-def test_a_certificate_of_the_gateways_namespace_that_no_listener_names_harms_nobody() -> None:
+def test_a_certificate_beside_the_gateway_that_no_listener_names_harms_nobody() -> None:
     over = certificate("2027-01-15T07:00:00Z", "False")
     assert invalid(over, ("tls",)) and not invalid(over, ("another",))
 
