@@ -156,14 +156,16 @@ def _surroundings(settings: TenantSettings) -> Surroundings:
         credentials=settings.environment != SANDBOX,
         runbooks=settings.observability.runbooks or RUNBOOKS,
         grafana=settings.observability.grafana,
-        sts=_sts(settings) if settings.workload_identity is Binding.IRSA else None,
+        sts=_inside(settings, "sts") if settings.workload_identity is Binding.IRSA else None,
+        sqs=_inside(settings, "sqs"),
     )
 
 
-def _sts(settings: TenantSettings) -> tuple[str, ...]:
-    """Its endpoint has an address in each private subnet (`components/network/network.py`), and AWS chooses which."""
+def _inside(settings: TenantSettings, service: str) -> tuple[str, ...]:
+    """Where a service of AWS answers inside the VPC: its endpoint has an address in each private subnet (`components/network/network.py`), and
+    AWS chooses which."""
     network = settings.network
-    return tuple(str(zone.private) for zone in subnets(network.cidr, network.zones)) if "sts" in network.endpoints else ()
+    return tuple(str(zone.private) for zone in subnets(network.cidr, network.zones)) if service in network.endpoints else ()
 
 
 def _ledger(settings: TenantSettings) -> tuple[LedgerStore | None, LedgerWitness | None]:

@@ -33,7 +33,8 @@ gateway endpoint).
 def network_policies(
     tenant: str, surroundings: Surroundings, queues: bool = False, *, picked: bool = False
 ) -> list[tuple[str, dict[str, Any]]]:
-    """(role, NetworkPolicy); one more where batch workers reach for `queues`. `picked`: the platform's picker reads engines' pages."""
+    """(role, NetworkPolicy); one more where batch workers reach for `queues` inside the VPC. `picked`: the platform's picker reads engines'
+    pages."""
     everyone: dict[str, Any] = {}
     gateway = _namespace(surroundings.gateway_namespace)
     monitoring = _namespace(surroundings.monitoring_namespace)
@@ -61,10 +62,10 @@ def network_policies(
         ("ingress", _policy(tenant, "allow-ingress", {"policyTypes": ["Ingress"], "ingress": inward})),
         ("egress", _policy(tenant, "allow-egress", {"policyTypes": ["Egress"], "egress": outward})),
     ]
-    if queues:
-        # SQS is reached through an endpoint inside the VPC; the mesh still lets nothing through but registered hosts.
-        private = [{"to": [{"ipBlock": {"cidr": cidr}} for cidr in PRIVATE_RANGES], "ports": [_port(HTTPS_PORT)]}]
-        workers = {"podSelector": {"matchLabels": {ARM: BATCH}}, "policyTypes": ["Egress"], "egress": private}
+    if queues and surroundings.sqs:
+        # Any pod of the tenant may call itself a worker, and the mesh judges a host's name and no address.
+        endpoint = [{"to": [{"ipBlock": {"cidr": cidr}} for cidr in surroundings.sqs], "ports": [_port(HTTPS_PORT)]}]
+        workers = {"podSelector": {"matchLabels": {ARM: BATCH}}, "policyTypes": ["Egress"], "egress": endpoint}
         policies.append(("queue-egress", _policy(tenant, "allow-queues", workers)))
     return policies
 

@@ -37,6 +37,8 @@ class Surroundings:
     """Ranges in which STS answers pods that bring their token to it (IRSA), none where it does so on the internet; None
     with Pod Identity.
     """
+    sqs: tuple[str, ...] = ()
+    """Ranges in which SQS answers, none where it does so on the internet."""
     runbooks: str = RUNBOOKS
     """Where runbooks are: a folder of the repository, or the address it is published at."""
     grafana: str | None = None

@@ -205,8 +205,8 @@ REASONS = (
     Reason(
         sources="tenant*",
         targets="Pod Identity agent",
-        ports="80*",
-        why=("Where a pod gets the credentials of its own identity. What SQS needs opens 443 too, on which nothing answers."),
+        ports="80",
+        why="Where a pod gets the credentials of its own identity.",
     ),
     Reason(sources="tenant/batch", targets="kube-system/kube-dns", ports="53, 53/UDP, 443", why="Names; and 443 as for SQS."),
     Reason(sources="tenant*", targets="kube-system/kube-dns", ports="53, 53/UDP", why="Names."),
@@ -221,15 +221,12 @@ REASONS = (
     ),
     Reason(
         sources="tenant/batch",
-        targets="instance metadata",
-        ports="443",
-        why="As for SQS; metadata answers on port 80, which is closed, and one hop from its node only.",
-    ),
-    Reason(
-        sources="tenant/batch",
         targets="*",
         ports="443",
-        why=("SQS answers at an endpoint inside the VPC, whose address AWS chooses. The proxy lets registered hosts of AWS pass, by name."),
+        why=(
+            "SQS answers at an endpoint in the subnets of nodes and pods, at an address that AWS chooses. The proxy lets "
+            "registered hosts of AWS pass, by name."
+        ),
     ),
     Reason(sources="API server", targets="istio-ingress", ports="80, 443, 15021", why="As for anybody."),
     Reason(

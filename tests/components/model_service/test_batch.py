@@ -118,9 +118,15 @@ def test_workers_touch_their_own_queue_and_store_only() -> None:
 
 
 def test_only_workers_may_reach_the_endpoint_inside_the_network() -> None:
-    policy = dict(network_policies("vision", SURROUNDINGS, queues=True))["queue-egress"]["spec"]
+    inside = replace(SURROUNDINGS, sqs=("10.0.0.0/19", "10.0.32.0/19"))
+    policy = dict(network_policies("vision", inside, queues=True))["queue-egress"]["spec"]
     assert policy["podSelector"] == {"matchLabels": {"platform.io/arm": "batch"}}
-    assert {port["port"] for rule in policy["egress"] for port in rule["ports"]} == {443}
+    blocks = [{"ipBlock": {"cidr": cidr}} for cidr in inside.sqs]
+    assert policy["egress"] == [{"to": blocks, "ports": [{"port": 443, "protocol": "TCP"}]}]
+
+
+def test_where_queues_answer_on_the_internet_no_pod_that_calls_itself_a_worker_goes_inside() -> None:
+    assert "queue-egress" not in dict(network_policies("vision", SURROUNDINGS, queues=True))
 
 
 def test_the_quota_is_charged_for_what_feeds_the_workers_too() -> None:

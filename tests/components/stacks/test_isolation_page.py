@@ -27,22 +27,24 @@ def objects(found: Recording, kind: str) -> Iterator[Any]:
     return (plain(dict(r.inputs)) for r in found.registrations if r.type.endswith(f":{kind}"))
 
 
+def of_tenant(name: str) -> TenantSettings:
+    found = settings.load(f"prod-{name}", {})
+    assert isinstance(found, TenantSettings)
+    return found
+
+
+def built(name: str, folder: Path) -> Recording:
+    found = of_tenant(name)
+    return record(lambda: tenant.build(found, TENANTS, FolderStore(folder)), stack=f"prod-{name}", calls=answers("prod", "platform"))
+
+
 @cache
 def rendered(folder: Path) -> tuple[list[Any], list[Any]]:
     """Production's namespaces and NetworkPolicies, its tenants' among them, and what a queue adds for batch workers."""
-    layers = [layer("prod-platform")]
-    for name in NAMED:
-        found = settings.load(f"prod-{name}", {})
-        assert isinstance(found, TenantSettings)
-        layers.append(
-            record(
-                lambda found=found: tenant.build(found, TENANTS, FolderStore(folder)),
-                stack=f"prod-{name}",
-                calls=answers("prod", "platform"),
-            )
-        )
+    layers = [layer("prod-platform"), *(built(name, folder) for name in NAMED)]
     policies = [policy for each in layers for policy in objects(each, "NetworkPolicy")]
-    queues = next(policy for policy in objects(fed_by_a_queue(folder), "NetworkPolicy") if policy["metadata"]["name"] == "allow-queues")
+    fed = objects(fed_by_a_queue(folder, of_tenant(NAMED[0]).network), "NetworkPolicy")
+    queues = next(policy for policy in fed if policy["metadata"]["name"] == "allow-queues")
     return [space for each in layers for space in objects(each, "Namespace")], [*policies, queues]
 
 

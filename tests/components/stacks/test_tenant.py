@@ -17,7 +17,7 @@ from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView, plain
 from stacks import settings, tenant
-from stacks.sections import Nat
+from stacks.sections import Nat, NetworkSettings
 from stacks.settings import TenantSettings
 from stacks.settings_error import SettingsError
 from tests.components import golden
@@ -323,8 +323,8 @@ def test_exports_say_where_each_model_answers() -> None:
     assert list(exports["releases"]["defects"].values()) == [100]
 
 
-def fed_by_a_queue(folder: Path) -> Recording:
-    """The vision tenant with a batch variant of its classifier, in an environment with a spot pool."""
+def fed_by_a_queue(folder: Path, network: NetworkSettings | None = None) -> Recording:
+    """The vision tenant with a batch variant of its classifier, in an environment with a spot pool; `network`: another environment's."""
     contract = document("vision", "defects")
     contract["batch"] = {
         "max_replicas": 2,
@@ -337,7 +337,8 @@ def fed_by_a_queue(folder: Path) -> Recording:
     found = settings_of("vision")
     l4 = next(pool for pool in found.pools if pool.name == "l4")
     spot = l4.model_copy(update={"name": "l4-spot", "workload_class": WorkloadClass.BATCH, "capacity": Spot(kind="spot")})
-    grown = found.model_copy(update={"pools": (*found.pools, spot)})
+    own = found.network.model_copy(update={"endpoints": (*found.network.endpoints, "sqs")})
+    grown = found.model_copy(update={"pools": (*found.pools, spot), "network": network or own})
     return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", calls=ABOVE)
 
 
