@@ -36,7 +36,8 @@ def _one(this: Diagnosis, environment: str) -> Iterator[RenderableType]:
         case DiagnosisVerdict.BLIND:
             yield f"{name}: [yellow]{BLIND}.[/yellow]"
         case _:
-            began = f", since {clock(this.onset)}" if this.onset is not None else ", since before one looked"
+            began = f", since {clock(this.onset, this.at)}" if this.onset is not None else ", since before one looked"
+            began = "" if this.over else began
             also = "".join(f"; also {each.value.replace('-', ' ')}" for each in this.also)
             yield f"{name}: [red]{escape(this.links[0].says)}[/red]{began}{also}"
             yield _cause(this)

@@ -17,6 +17,7 @@ from headway.diagnosis.episode import LASTS_SECONDS, PAGE, KnownCause, moment
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.hypothesis import CauseLayer
+from headway.diagnosis.objects import long_ago
 from headway.diagnosis.observed import BEFORE_SECONDS
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
 from headway.diagnosis.wording import next_steps, summary
@@ -42,9 +43,11 @@ class MessagePlaces:
 
 
 def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, urgency: str = PAGE) -> tuple[KnownCause, ...]:
-    """One service's diagnoses as alerts, in the form of Alertmanager's API. `receiver`: the contract's; `urgency`: of what they explain."""
-    causes = [each for each in found if each.verdict is DiagnosisVerdict.CAUSE][:MOST_CAUSES]
-    return tuple(_alert(each, receiver, places, urgency) for each in causes or found[:1])
+    """One service's diagnoses as alerts, in the form of Alertmanager's API. `receiver`: the contract's; `urgency`: of what they explain. What is
+    over, or began long before, is told where nothing else is."""
+    causes = [each for each in found if each.verdict is DiagnosisVerdict.CAUSE]
+    new = [each for each in causes if not each.over and not long_ago(each.onset, each.at)]
+    return tuple(_alert(each, receiver, places, urgency) for each in (new or causes)[:MOST_CAUSES] or found[:1])
 
 
 def place_of(this: Diagnosis) -> str:
@@ -105,7 +108,7 @@ def description(this: Diagnosis, environment: str) -> str:
 
 def _proof(this: Diagnosis) -> Iterator[str]:
     if this.onset is not None:
-        yield f"Since {clock(this.onset)}."
+        yield f"Since {clock(this.onset, this.at)}."
     for link in this.links:
         share = f" ({link.share:.0%} of it)" if link.share is not None else ""
         yield f"{link.says}{share}: {'; '.join(link.evidence)}"

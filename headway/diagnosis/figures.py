@@ -6,9 +6,10 @@ from headway.diagnosis.comparison import BeforeAfter
 from headway.diagnosis.measure import FigureUnit
 
 
-def clock(moment: float) -> str:
-    """Unix seconds as people say them on the same day."""
-    return f"{datetime.fromtimestamp(moment, UTC):%H:%M:%S} UTC"
+def clock(moment: float, at: float) -> str:
+    """Unix seconds as people say them who look `at` another time: with the date where that is another day."""
+    then, now = (datetime.fromtimestamp(each, UTC) for each in (moment, at))
+    return f"{then:%H:%M:%S} UTC" if then.date() == now.date() else f"{then:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def shown(value: float, unit: FigureUnit) -> str:

@@ -64,14 +64,14 @@ def facts(observed: Observed, onset: float | None, calm: float = 0.0, until: flo
         compared=whole,
         apart=apart,
         present=present,
-        states=tuple(each for each in observed.states if _counts(each, onset, until)),
+        states=tuple(each for each in observed.states if counts(each, onset, until)),
         changes=observed.changes,
         hosts=observed.hosts,
         settings=observed.settings,
     )
 
 
-def _counts(state: State, onset: float | None, until: float) -> bool:
+def counts(state: State, onset: float | None, until: float) -> bool:
     """Whether a state may explain what began then: one from long before harmed nobody until then."""
     return onset is None or state.since is None or onset - SHORTLY_SECONDS <= state.since < until
 

@@ -73,6 +73,8 @@ class Diagnosis:
     also: tuple[Symptom, ...] = ()
     """Other symptoms of the same cause."""
     onset: float | None = None
+    over: bool = False
+    """Whether what hurt is well again."""
     links: tuple[ChainLink, ...] = ()
     """From the symptom to the deepest that holds."""
     cause: str = ""
@@ -162,6 +164,7 @@ def _of_symptom(observed: Observed, this: Seen, hypotheses: Sequence[Hypothesis]
         verdict=DiagnosisVerdict.CAUSE if named else DiagnosisVerdict.UNKNOWN,
         symptom=this.symptom,
         onset=this.onset,
+        over=this.over,
         links=tuple(links),
         cause=deepest.name if deepest is not None and named else "",
         layer=deepest.layer if deepest is not None else None,

@@ -81,6 +81,8 @@ class DiagnosisRecord(Part):
     """Other symptoms of the same cause."""
     since: str | None
     """When it began (RFC 3339, UTC); null where that was before the time looked at."""
+    over: bool
+    """Whether what hurt is well again."""
     cause: str | None
     """The hypothesis at the end of the chain; null where the verdict is no cause."""
     layer: CauseLayer | None
@@ -120,6 +122,7 @@ def of_one(this: Diagnosis, environment: str) -> dict[str, Any]:
         symptom=this.symptom,
         also=this.also,
         since=rfc3339(this.onset) if this.onset is not None else None,
+        over=this.over,
         cause=this.cause or None,
         layer=this.layer,
         chain=tuple(

@@ -1,15 +1,15 @@
 """What hurts a service now, and since when: each symptom with the measures and states that show it. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from math import inf
 
 from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
-from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, StateKind
+from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, Facts, StateKind
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
-from headway.diagnosis.observed import Observed, facts
+from headway.diagnosis.observed import Observed, counts, facts
 from headway.diagnosis.onset import Onset, onset
 
 _MOST_TIMES = 4
@@ -33,7 +33,7 @@ class SymptomSigns:
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """A symptom that holds now. `onset` in Unix seconds; None where it was there before one looked. `calm`: from when on it was well before;
-    `until`: when the next one of its kind began."""
+    `until`: when the next one of its kind began; `over`: all is well again."""
 
     symptom: Symptom
     says: str
@@ -41,6 +41,7 @@ class Seen:
     onset: float | None
     calm: float = 0.0
     until: float = inf
+    over: bool = False
 
 
 _WAITING = (
@@ -140,14 +141,14 @@ def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: T
 
 def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Iterator[Seen]:
     """One of what began together, the newest first, for what has long been so is not the cause of what is new."""
-    these = tuple(each for each in observed.states if each.kind in shown.states)
+    these = [each for each in observed.states if each.kind in shown.states]
     times = sorted(each.since for each in these if each.since is not None)
     began = [time for before, time in pairwise([-inf, *times]) if time - before > SHORTLY_SECONDS]
     until = inf
     for time in began[: -_MOST_TIMES - 1 : -1] or ([None] if these else []):
-        known = facts(replace(observed, states=these), time, until=until)
-        says = shown.says
-        if shown.past and all(each.over for each in known.states):
-            says = f"{shown.past}, the last one at {clock(max(each.since or 0.0 for each in known.states))}"
-        yield Seen(symptom=symptom, says=says, said=Says(shown.states)(known).said, onset=time, until=until)
+        known = tuple(each for each in these if counts(each, time, until))
+        said = Says(shown.states)(Facts(at=observed.at, states=known)).said
+        over = bool(shown.past) and all(each.over for each in known)
+        says = f"{shown.past}, the last one at {clock(max(each.since or 0.0 for each in known), observed.at)}" if over else shown.says
+        yield Seen(symptom=symptom, says=says, said=said, onset=time, until=until, over=over)
         until = inf if time is None else time

@@ -18,7 +18,7 @@ from headway.diagnosis.notification import LARGEST_BYTES, AskedServices, FiringA
 from headway.diagnosis.reasoning import METRICS, ChainLink, Diagnosis, DiagnosisVerdict, Doubt, diagnoses
 from headway.diagnosis.wording import summary
 from headway.wire import CAUSE_ALERT, CAUSE_GROUP, CAUSE_SEVERITY, CAUSE_URGENCY, TRAIL
-from tests.unit.diagnosis.played import AT, played, says
+from tests.unit.diagnosis.played import AT, ONSET, played, says
 
 KNOWN = ("assist/chat", "vision/defects", "vision/embeddings")
 PLACES = MessagePlaces(environment="prod", runbooks="https://git.example.com/docs/runbooks", grafana="https://grafana.example.com")
@@ -110,6 +110,15 @@ def test_what_is_no_notification_is_refused(body: bytes) -> None:
 def test_labels_that_are_no_text_are_no_names(odd: Any) -> None:
     found, _ = read(notification({"status": "firing", "labels": {"namespace": odd, "model": odd}}))
     assert all(isinstance(each.tenant, str) and isinstance(each.model, str) for each in found)
+
+
+def test_people_hear_of_what_is_new_and_of_what_is_old_where_there_is_nothing_else() -> None:
+    past = replace(says(StateKind.EVICTED), since=ONSET - 1800, over=True)
+    days = replace(says(StateKind.NODE_NOT_READY, subject="n1"), since=ONSET - 3 * 86400)
+    found = diagnoses(played({"compute": 0.060}, states=(past, days)))
+    assert [each["labels"]["cause"] for each in told(found, "vision-oncall", PLACES)] == ["model-slower"]
+    assert [each["labels"]["cause"] for each in told(found[1:], "vision-oncall", PLACES)] == ["evicted", "node-not-ready"]
+    assert "Since 2023-11-11 21:53:20 UTC." in told(found[2:], "vision-oncall", PLACES)[0]["annotations"]["description"]
 
 
 def test_a_cause_goes_to_the_receiver_of_the_contract_with_what_proves_it() -> None:

@@ -9,7 +9,7 @@ from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import diagnoses
-from tests.unit.diagnosis.played import ONSET, played, says
+from tests.unit.diagnosis.played import AT, ONSET, played, says
 
 MINUTE, DAY = 60.0, 86_400.0
 FAILING = {"errors": 0.3, "unreached": 0.3}
@@ -67,6 +67,7 @@ def test_one_cause_at_two_times_is_told_once() -> None:
 def test_what_ended_and_is_ready_again_is_told_as_past_with_its_last_time() -> None:
     ended = replace(says(StateKind.MEMORY_KILLED), over=True)
     (past,) = diagnoses(played(states=(ended,)))
+    assert past.over
     (present,) = diagnoses(played(states=(ended, replace(ended, subject="another", over=False))))
-    assert past.links[0].says == f"containers ended and were started again, the last one at {clock(ONSET)}"
+    assert past.links[0].says == f"containers ended and were started again, the last one at {clock(ONSET, AT)}"
     assert present.links[0].says == "containers end and are started again"
