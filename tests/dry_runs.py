@@ -1,7 +1,8 @@
 """Commands as pages print them, judged without running them: by the shell's grammar, and each program by what it takes.
 
-`headway` and `pulumi` are judged by their own parsers, `aws` by AWS's service models, `make` by the Makefile, `kubectl` by the
-verbs and options that are written down here. A program that is not here is refused: whoever prints a new one says how it is judged.
+`headway` and `pulumi` are judged by their own parsers, `aws` by AWS's service models, `make` by the Makefile, `python` and
+`pytest` by this checkout's files, `kubectl` and `helm` by the verbs and options that are written down here. A program that
+is not here is refused: whoever prints a new one says how it is judged.
 """
 
 import re
@@ -45,19 +46,24 @@ KUBECTL: Mapping[str, frozenset[str]] = {
 }
 """Verb to the options that our pages use with it, from kubectl's reference (Kubernetes 1.35). `-n` goes with each."""
 HELM: Mapping[str, frozenset[str]] = {
+    "history": frozenset(),
     "list": frozenset({"-A", "--pending"}),
+    "registry": frozenset({"-u", "--password-stdin"}),
     "rollback": frozenset(),
     "show": frozenset({"--repo", "--version"}),
     "uninstall": frozenset(),
 }
 """Likewise, from Helm's reference (version 3)."""
 NOT_JUDGED: Mapping[str, str] = {
+    "checkov ": "a scanner that nobody here installs",
+    "kube-score ": "a scanner that nobody here installs",
     "pulumi login": "the embedded engine's backend is a folder",
     "pulumi state unprotect": "the embedded engine edits no state",
     'pulumi stack change-secrets-provider "awskms': "the embedded engine has one kind of secrets",
 }
 """Beginnings of commands that no dry run can judge, and why."""
 AWS_CLI_ONLY: Mapping[str, frozenset[str]] = {
+    "ecr get-login-password": frozenset(),
     "eks update-kubeconfig": frozenset({"--name"}),
     "s3 rm": frozenset({"--recursive"}),
 }
@@ -65,9 +71,7 @@ AWS_CLI_ONLY: Mapping[str, frozenset[str]] = {
 AWS_CLI_GLOBAL = frozenset({"--output", "--profile", "--query", "--region"})
 AWS_CLI_SERVICES = {"s3api": "s3"}
 """Names that the AWS CLI has of its own for a service."""
-TAKEN = frozenset(
-    {"cat", "cd", "curl", "eval", "export", "grep", "jq", "mkdir", "pip", "pre-commit", "pytest", "python", "sed", "sort", "zcat"}
-)
+TAKEN = frozenset({"cat", "cd", "curl", "eval", "export", "grep", "jq", "mkdir", "pip", "pre-commit", "sed", "sort", "zcat"})
 """Programs and builtins that every machine has or this checkout installs; their words are the shell's affair."""
 
 
@@ -121,7 +125,7 @@ def headway(words: Sequence[str], *, complete: bool = False) -> str | None:
 
     `complete` is for who is woken: the name alone is not taken, nor is a command about an environment that does not say which.
     """
-    rest = [{"...": "reason"}.get(word, word) for word in words]
+    rest = [{"...": "reason"}.get(word, word).strip("[]") for word in words]  # a page writes what may be left out in brackets
     here = typer.main.get_command(app)
     parent = here.make_context("headway", [], resilient_parsing=True)
     while isinstance(here, TyperGroup) and rest and not rest[0].startswith("-"):
@@ -168,6 +172,32 @@ def _make(words: Sequence[str]) -> str | None:
     return f"the Makefile has no {', '.join(unknown)}" if unknown else None
 
 
+def _pytest(words: Sequence[str]) -> str | None:
+    files = [word.partition("::")[0] for word in words if word.startswith("tests/")]
+    missing = [file for file in files if not (ROOT / file).exists()]
+    return f"there is no {', '.join(missing)}" if missing else None
+
+
+def _python(words: Sequence[str]) -> str | None:
+    """Whether the module or file is there, and names each option somewhere."""
+    if words[0] == "-c":
+        try:
+            compile(words[1], "page", "exec")
+        except SyntaxError as error:
+            return str(error)
+        return None
+    name = words[1] if words[0] == "-m" else words[0]
+    if name == "pytest":
+        return _pytest(words[2:])
+    path = ROOT / (name.replace(".", "/") if words[0] == "-m" else name)
+    files = [*path.rglob("*.py")] if path.is_dir() else [path if path.suffix == ".py" else path.with_suffix(".py")]
+    if not files or not all(file.is_file() for file in files):
+        return f"there is no {name}"
+    source = "".join(file.read_text(encoding="utf-8") for file in files)
+    unknown = [word for word in words[2 if words[0] == "-m" else 1 :] if word.startswith("-") and word not in source]
+    return f"{name} names no {', '.join(unknown)}" if unknown else None
+
+
 def _by_verb(program: str, verbs: Mapping[str, frozenset[str]], words: Sequence[str]) -> str | None:
     rest = list(words)
     if rest[:1] == ["-n"]:
@@ -188,7 +218,7 @@ def _aws_models() -> Any:
 def _aws(words: Sequence[str]) -> str | None:
     """Whether the service has the operation and the operation the parameters, by the models that the AWS CLI itself is made from."""
     given = {word.partition("=")[0] for word in words if word.startswith("--")} - AWS_CLI_GLOBAL
-    if own := AWS_CLI_ONLY.get(" ".join(words[:2])):
+    if (own := AWS_CLI_ONLY.get(" ".join(words[:2]))) is not None:
         return f"aws {' '.join(words[:2])} is not known to take {', '.join(sorted(given - own))}" if given - own else None
     service, operation = AWS_CLI_SERVICES.get(words[0], words[0]), words[1]
     if service not in _aws_models().list_available_services("service-2"):
@@ -207,6 +237,14 @@ def _dashed(name: str) -> str:
     return botocore.xform_name(name, "-")
 
 
-_JUDGES: Mapping[str, Judge] = {"aws": _aws, "headway": headway, "make": _make, "pulumi": _pulumi} | {
-    program: partial(_by_verb, program, verbs) for program, verbs in (("helm", HELM), ("kubectl", KUBECTL))
+_FILES: Mapping[str, Judge] = {"make": _make, "pytest": _pytest, "python": _python}
+_VERBS: Mapping[str, Mapping[str, frozenset[str]]] = {"helm": HELM, "kubectl": KUBECTL}
+_JUDGES: Mapping[str, Judge] = {
+    "aws": _aws,
+    "headway": headway,
+    "pulumi": _pulumi,
+    **_FILES,
+    **{program: partial(_by_verb, program, verbs) for program, verbs in _VERBS.items()},
 }
+PROGRAMS = frozenset({*_JUDGES, "curl"})
+"""Programs of which a span or a line that begins with one is a command, wherever it stands."""

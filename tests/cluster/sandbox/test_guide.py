@@ -21,6 +21,7 @@ OTHER_TENANTS = ("assist", "vision")
 STAND_IN = b"a model of which nothing but its digest is looked at: no pod of this sandbox reads it"
 """In place of the public model, to which a test has no way."""
 NOT_RUN = {
+    "TOKEN=": "it asks kubectl; tests/traffic/test_guide_request.py asks with a token",
     "aws ": "there is no account; tests/unit/docs/test_guide_account.py asks one in memory",
     "curl ": "there is no way to the public model; tests/traffic/test_guide_request.py asks a model",
     "headway loops push ": "tests/cluster/test_loops_image.py pushes to a real registry",
@@ -51,9 +52,14 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tupl
         session.prepare(sandbox.layout)
         session.Session(sandbox.layout, Silent()).start()
         shell = shell_of(sandbox)
-        yield {line: asked(line, sandbox.project, shell) for line in commands() if not starting(line, NOT_RUN) and "=" not in line[:8]}
+        yield {line: asked(line, sandbox.project, shell) for line in commands() if not starting(line, NOT_RUN) and not given(line)}
     finally:
         sandbox.run("sandbox", "down")
+
+
+def given(line: str) -> bool:
+    """Whether it only writes down what the shell of this test has, by `GIVEN`, or what a line that is not run asks for."""
+    return re.fullmatch(r"\w+=\S*", line) is not None
 
 
 def shell_of(sandbox: Sandbox) -> dict[str, str]:
@@ -96,6 +102,11 @@ def test_a_verification_passes_nothing_that_a_sandbox_cannot_show(answers: dict[
 
 def test_the_page_shows_what_each_step_says(answers: dict[str, tuple[int, str]]) -> None:
     hold({line: output for line, (_, output) in answers.items()})
+
+
+def test_a_value_before_a_command_is_no_reason_to_leave_it_out() -> None:
+    assert given("ENV=dev") and not given("ENV=dev headway check")
+    assert {line.partition("=")[0] for line in commands() if given(line)} == {*GIVEN, "GATEWAY", "HOST"}
 
 
 @pytest.mark.parametrize("start", sorted(NOT_RUN))

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests import dry_runs
+from tests import day_two_page, dry_runs, guide_page
 
 ROOT = Path(__file__).parents[3]
-PROGRAMS = ("aws", "curl", "headway", "kubectl", "make", "pulumi")
+BEGINS = rf"(?:\w+=\S+ )*(?:\.venv/bin/)?(?:{'|'.join(sorted(dry_runs.PROGRAMS))}) "
+LANGUAGES = {"diagnosis", "diff", "json", "python", "text", "toml", "yaml"}
+"""Of blocks that nobody types; what `headway diagnose` writes into runbooks is held by a test of its own."""
 RUN_BY = {
     "CONTRIBUTING.md": "tests/unit/docs/test_contributing.py",
     "docs/guide/aws.md": "tests/cluster/sandbox/test_guide.py",
@@ -30,9 +32,7 @@ def text(page: str) -> str:
 
 def is_figure(block: str) -> bool:
     """A drawing, a table or the output of a command."""
-    return bool(re.search(r"[─│✓→^]|-{3,}>|^\w+: |^[A-Z]", block, re.MULTILINE)) and not re.search(
-        rf"^(\w+=\S+ )*({'|'.join(PROGRAMS)}) ", block, re.MULTILINE
-    )
+    return bool(re.search(r"[─│✓→^]|-{3,}>|^\w+: |^[A-Z]", block, re.MULTILINE)) and not re.search(rf"^{BEGINS}", block, re.MULTILINE)
 
 
 def lines(block: str) -> list[str]:
@@ -50,13 +50,21 @@ def typed_blocks(page: str) -> list[str]:
 
 
 def commands(page: str) -> list[str]:
-    """Every command on the page: in blocks without a language, and in spans that begin with a program and say more than its name."""
-    fenced = r"^( *)```(\w*)\n(.*?)^ *```"
-    blocks = [block for _, language, block in re.findall(fenced, text(page), re.MULTILINE | re.DOTALL) if not language]
-    prose = re.sub(fenced, "", text(page), flags=re.MULTILINE | re.DOTALL)
-    spans = re.findall(rf"`((?:\w+=\S+ )*(?:{'|'.join(PROGRAMS)}) [^`\n]+)`", prose)
-    written_out = [span for span in spans if not re.search(r"[…|]|, |\bCOMMAND\b", span)]
-    return [*(line for block in blocks if not is_figure(block) for line in lines(block)), *written_out]
+    """Every command on the page: in blocks, and in spans that begin with a program and say more than its name, also over a line's end."""
+    prose = re.sub(r"^( *)```(\w*)\n(.*?)^ *```", "", text(page), flags=re.MULTILINE | re.DOTALL)
+    spans = [re.sub(r"\s+", " ", span) for span in re.findall(rf"`({BEGINS}[^`]+)`", re.sub(r"(?<=\S)\n *(?=\S)", " ", prose))]
+    written_out = [span for span in spans if not re.search(r"…|\S\|\S|, |\bCOMMAND\b", span)]
+    return [*(line for block in typed_blocks(page) for line in lines(block)), *written_out]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_command_hides_in_a_block_that_no_test_reads(page: str) -> None:
+    """Behind a language, or a fence of another kind: `bash` would be looked at by nobody."""
+    assert not re.search(r"^ *(?:~~~|````)|^ *```\w*[^\w\n`]", text(page), re.MULTILINE), "fences are ``` and a language at most"
+    tagged = re.findall(r"^ *```(\w+)\n(.*?)^ *```", text(page), re.MULTILINE | re.DOTALL)
+    assert {language for language, _ in tagged} <= LANGUAGES
+    typed = [line for language, block in tagged if language != "diagnosis" for line in block.splitlines() if re.match(f" *{BEGINS}", line)]
+    assert [line for line in typed if not re.search(r"\S {3,}\S", line)] == [], "a row of a table has columns"
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
@@ -74,13 +82,32 @@ def test_commands_of_a_runbook_are_complete_and_name_the_environment(page: str) 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/guide/") or page == "README.md"])
 def test_what_a_guide_lets_people_type_names_the_environment(page: str) -> None:
     typed = [re.match(r"(?:\.venv/bin/)?headway ([^<>|;&]*)", line) for block in typed_blocks(page) for line in lines(block)]
-    words = [shlex.split(found[1].replace("[", "").replace("]", "")) for found in typed if found]
+    words = [shlex.split(found[1]) for found in typed if found]
     assert {" ".join(each): said for each in words if (said := dry_runs.headway(each, complete=True))} == {}
+
+
+def test_a_line_with_a_variable_before_it_is_a_command_and_no_figure() -> None:
+    assert not is_figure("HEADWAY_UPDATE_GOLDEN=1 .venv/bin/pytest tests/components\n")
+    assert is_figure("Contracts\naccepted: 2 tenants\n")
+
+
+def test_a_command_that_goes_on_in_the_next_line_of_prose_is_one() -> None:
+    asked = "kubectl -n gpu-operator get pods --field-selector spec.nodeName=NODE"
+    assert asked in commands("docs/runbooks/mig-layout-late.md")
+    assert asked not in text("docs/runbooks/mig-layout-late.md")
 
 
 @pytest.mark.parametrize("page", RUN_BY)
 def test_a_page_that_a_test_runs_is_read_by_that_test(page: str) -> None:
     assert page in text(RUN_BY[page])
+
+
+def test_each_block_of_the_walked_guides_is_read_by_the_tests_that_walk_them() -> None:
+    aws, typed = text("docs/guide/aws.md"), "docs/guide/day-two.md"
+    read = sum(2 if step[2] is None else 4 for step in guide_page.STEP.finditer(aws))
+    assert len(re.findall(r"^ *```", aws, re.MULTILINE)) == read
+    walked = [line for below in day_two_page.sections().values() for line in below]
+    assert [line for block in typed_blocks(typed) for line in lines(block)] == walked
 
 
 def test_a_command_that_is_not_judged_stands_on_a_page() -> None:
@@ -118,6 +145,10 @@ def test_a_dry_run_finds_what_a_command_of_a_runbook_lacks(words: str, said: str
         ('TOKEN=$(kubectl create token x --audiense y); echo "$TOKEN"', "kubectl create is not known to take --audiense"),
         ("make up && make everything", "the Makefile has no everything"),
         ("helm install x", "helm install is not among the verbs of our pages"),
+        ("python -m benchmarks.release --bake", None),
+        ("python -m benchmarks.release --rarely", "benchmarks.release names no --rarely"),
+        ("python -m benchmarks.nothing", "there is no benchmarks.nothing"),
+        (".venv/bin/pytest tests/nowhere.py", "there is no tests/nowhere.py"),
         ("istioctl install x", "no dry run knows the program istioctl"),
         ("eval 'x", "unexpected EOF"),
     ],

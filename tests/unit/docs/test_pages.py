@@ -119,7 +119,7 @@ def refusal_of(command: str) -> str | None:
     """What the real parser says against the command; None where it takes it. Nothing is run."""
     if "|" in command:
         return None  # a form such as start|status|watch
-    return dry_runs.headway(shlex.split(command.replace("[", "").replace("]", "")))
+    return dry_runs.headway(shlex.split(command))
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if not p.startswith("packages/") and commands(p)])
