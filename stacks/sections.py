@@ -33,10 +33,11 @@ PRIVATE = (IPv4Network("10.0.0.0/8"), IPv4Network("172.16.0.0/12"), IPv4Network(
 WIDEST_PUBLIC_PREFIX = 16
 """No office or runner network is wider; what is wider is the internet by another name."""
 
+MOST_RULES = 60
+"""Inward ones of a security group (VPC user guide, "Amazon VPC quotas")."""
+
 MOST_LET_IN = 25
-"""Ranges, and as many groups: each is a rule of the cluster's security group, which takes 60 inward ones, EKS's own and the Load Balancer
-Controller's among them (VPC user guide, "Amazon VPC quotas").
-"""
+"""Ranges, and as many groups: each is a rule of the cluster's security group, beside EKS's own and the Load Balancer Controller's."""
 
 SYSTEM_GROUPS = ("system:", "eks:", "aws:", "amazon:", "iam:")
 """Beginnings of names that Kubernetes and EKS keep for themselves."""
@@ -315,7 +316,9 @@ class GatewaySettings(Part):
     it.
     """
     clients: Annotated[tuple[IPv4Network, ...], Field(min_length=1)]
-    """Ranges from which the load balancer takes connections."""
+    """Ranges from which the load balancer takes connections. Each is a rule for each of its ports, 80 and with a certificate 443
+    (aws-load-balancer-controller, pkg/service/model_build_managed_sg.go, buildManagedSecurityGroupIngressPermissions).
+    """
     certificate: Name | None
     """Secret of type kubernetes.io/tls in the gateway's namespace; None serves plain HTTP, inside the VPC only."""
     authority: Annotated[AcmeAuthority | OwnAuthority, Field(discriminator="kind")] | None
@@ -340,6 +343,16 @@ class GatewaySettings(Part):
                 fact="an authority is set, and no secret for what it issues",
                 consequence="No certificate would be ordered, and the gateway would answer without TLS",
                 remedy="Name the secret, such as models-tls, or set authority to null",
+            )
+        ports = 1 if self.certificate is None else 2
+        if len(self.clients) * ports > MOST_RULES:
+            yield problem(
+                "clients-fit-a-security-group",
+                "clients",
+                value=len(self.clients),
+                fact=f"{len(self.clients)} ranges for each of {ports} ports are {len(self.clients) * ports} rules, and a security group takes {MOST_RULES}",
+                consequence="The Load Balancer Controller puts all of them into one group: the gateway would get no address, and the update would fail",
+                remedy=f"Name at most {MOST_RULES // ports} ranges: join neighbours into wider ones",
             )
         for index, host in enumerate(self.hosts):
             if host in self.hosts[:index]:

@@ -244,6 +244,16 @@ def test_a_public_gateway_needs_a_certificate() -> None:
     assert problem.dotted == "headway:gateway.certificate"
 
 
+@pytest.mark.parametrize(("certificate", "most"), [(None, 60), ("models-tls", 30)])
+def test_all_clients_of_the_gateway_fit_one_security_group(certificate: str | None, most: int) -> None:
+    sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
+    gateway = {**sections["gateway"], "certificate": certificate, "clients": [f"203.0.113.{number}/32" for number in range(most)]}
+    assert isinstance(load("sandbox-platform", raw({**sections, "gateway": gateway})), PlatformSettings)
+    gateway["clients"].append("192.0.2.0/24")
+    (problem,) = refused({**sections, "gateway": gateway}, "sandbox-platform").problems
+    assert (problem.dotted, f"Name at most {most} ranges" in problem.remedy) == ("headway:gateway.clients", True)
+
+
 @pytest.mark.parametrize(
     ("hosts", "fact"),
     [

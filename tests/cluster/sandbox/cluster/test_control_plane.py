@@ -275,22 +275,24 @@ spec: {defaultBackend: {service: {name: gateway, port: {number: 80}}}}
 
 
 OFFERED = {
-    "good": ("internal", "ip", False),
-    "instances": ("internal", "instance", True),
-    "no-node-ports": ("internal", "instance", False),
-    "nowhere": ("everywhere", "ip", False),
+    "good": ("internal", "ip", False, 60),
+    "instances": ("internal", "instance", True, 0),
+    "no-node-ports": ("internal", "instance", False, 0),
+    "nowhere": ("everywhere", "ip", False, 0),
+    "too-many": ("internal", "ip", False, 61),
 }
-"""Services of the AWS Load Balancer Controller's class: scheme, kind of targets, whether they have node ports."""
+"""Services of the AWS Load Balancer Controller's class: scheme, kind of targets, whether they have node ports, how many ranges they admit."""
 
 
 def balanced(name: str) -> dict[str, Any]:
-    scheme, targets, ports = OFFERED[name]
+    scheme, targets, ports, ranges = OFFERED[name]
     prefix = "service.beta.kubernetes.io/aws-load-balancer"
     annotations = {f"{prefix}-scheme": scheme, f"{prefix}-nlb-target-type": targets}
     spec = {
         "type": "LoadBalancer",
         "loadBalancerClass": "service.k8s.aws/nlb",
         "allocateLoadBalancerNodePorts": ports,
+        "loadBalancerSourceRanges": [f"203.0.113.{number}/32" for number in range(ranges)],
         "ports": [{"port": 80}],
     }
     metadata = {"name": name, "namespace": "default", "annotations": annotations}
@@ -307,7 +309,7 @@ def test_a_balancer_is_late_and_none_is_made_of_what_its_controller_refuses(cont
     assert eventually(lambda: address("good")) == [{"hostname": "k8s-default-good.elb.sandbox.internal"}]
     assert eventually(lambda: address("instances"))
     time.sleep(3.0)
-    assert (address("no-node-ports"), address("nowhere")) == ([], [])
+    assert (address("no-node-ports"), address("nowhere"), address("too-many")) == ([], [], [])
 
 
 def test_the_cloud_provider_leaves_services_of_other_controllers_alone(control_plane: ControlPlane) -> None:
