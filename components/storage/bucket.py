@@ -39,8 +39,8 @@ class BucketArgs:
     """Below which they are: an object that two rules match goes by the shorter one."""
     expire_below: Mapping[str, int] = field(default_factory=dict[str, int])
     """Days after which objects below a prefix are deleted, their former versions a day later."""
-    access_logs: pulumi.Input[str] | None = None
-    """The bucket that receives the access log."""
+    access_logs: "Bucket | None" = None
+    """The bucket that receives the access log, once its policy lets S3 deliver there."""
     more: tuple[Statement, ...] = ()
     """Further statements of the bucket's policy."""
 
@@ -52,6 +52,7 @@ class Bucket(pulumi.ComponentResource):
 
     name: pulumi.Output[str]
     arn: str
+    policy: aws.s3.BucketPolicy
 
     def __init__(self, name: str, args: BucketArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("headway:storage:Bucket", name, {}, opts)
@@ -71,8 +72,13 @@ class Bucket(pulumi.ComponentResource):
         self._close()
         self._keep(pulumi.ResourceOptions(parent=self, depends_on=[versioning]))
         if args.access_logs is not None:
+            # S3 has answered InvalidTargetBucketForLogging where the target's access list did not let it in; of policies no source says.
             aws.s3.BucketLogging(
-                f"{name}-access-log", bucket=self.name, target_bucket=args.access_logs, target_prefix=f"{args.name}/", opts=self._child
+                f"{name}-access-log",
+                bucket=self.name,
+                target_bucket=args.access_logs.name,
+                target_prefix=f"{args.name}/",
+                opts=pulumi.ResourceOptions(parent=self, depends_on=[args.access_logs.policy]),
             )
         self.register_outputs({"name": self.name})
 
@@ -107,7 +113,7 @@ class Bucket(pulumi.ComponentResource):
             f"{self._name}-ownership", bucket=self.name, rule={"object_ownership": "BucketOwnerEnforced"}, opts=self._child
         )
         # S3 answers two changes of a bucket at once with "conflicting conditional operation"; these two conflict in practice.
-        aws.s3.BucketPolicy(
+        self.policy = aws.s3.BucketPolicy(
             f"{self._name}-policy",
             bucket=self.name,
             policy=document(*policy(self._args)),

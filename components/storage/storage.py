@@ -134,7 +134,7 @@ class Storage(pulumi.ComponentResource):
                 expire_days=expire_days,
                 expire_prefixes=expire_prefixes,
                 expire_below=expire_below or {},
-                access_logs=self._access_logs.name,
+                access_logs=self._access_logs,
                 more=more,
             ),
             self._child,

@@ -346,6 +346,14 @@ def test_what_cannot_be_made_again_is_protected_where_nothing_may_be_lost(stack:
 
 
 @pytest.mark.parametrize("stack", CLUSTERS)
+def test_no_access_is_logged_before_s3_may_deliver(stack: str) -> None:
+    found = layer(stack)
+    lets = found.one("aws:s3/bucketPolicy:BucketPolicy", "storage-access-logs-policy").urn
+    logged = found.of_type("aws:s3/bucketLogging:BucketLogging")
+    assert logged and all(lets in r.depends_on for r in logged)
+
+
+@pytest.mark.parametrize("stack", CLUSTERS)
 def test_images_cannot_be_replaced_behind_their_tag(stack: str) -> None:
     for r in layer(stack).of_type("aws:ecr/repository:Repository"):
         assert r.inputs["imageTagMutability"] == "IMMUTABLE"
