@@ -121,13 +121,13 @@ def without_nat(binding: Binding) -> frozenset[str]:
     return _WITHOUT_NAT | ({"eks-auth"} if binding is Binding.POD_IDENTITY else frozenset())
 
 
-def statements(service: str, account_id: str, region: str, deployers: Sequence[str]) -> tuple[Statement, ...]:
-    """The endpoint policy of `service`; `deployers` are ARNs of who deploys the layers, or patterns of them. Raises KeyError for one that
-    is not in ACTIONS.
+def statements(service: str, account_id: str, region: str, deployers: Sequence[str], *, nat: bool) -> tuple[Statement, ...]:
+    """The endpoint policy of `service`; `deployers` are ARNs of who deploys the layers, or patterns of them; `nat`: whether there is a way to
+    the internet beside the endpoints. Raises KeyError for a service that is not in ACTIONS.
     """
     found = [_own(service, account_id), *([_deploying(service, deployers)] if deployers else [])]
     if service == "s3":
-        layers = [f"arn:aws:s3:::{bucket}/*" for bucket in buckets(region)]
+        layers = [f"arn:aws:s3:::{bucket}/*" for bucket in buckets(region, nat=nat)]
         found.append(Statement(sid="ImageLayers", principal="*", actions=["s3:GetObject"], resources=layers))
     if service == "sts":
         roles = f"arn:aws:iam::{account_id}:role/*"

@@ -5,8 +5,7 @@ goes to buckets of its own region and nothing else: those must stand in its poli
 Sources: ECR's bucket from the ECR user guide, "Create the Amazon S3 gateway endpoint"; registry.k8s.io's from
 kubernetes/registry.k8s.io, `cmd/archeio/internal/app/buckets.go`, read 2026-08. quay.io sends clients inside AWS to its
 bucket (quay/quay, `storage/cloud.py`, CloudFrontedS3Storage; its name: OpenShift documentation, "Configuring your
-firewall"), and Docker Hub to one that machines in us-east-1 have seen: `docker-images-prod.s3.dualstack.us-east-1`. That
-both have their only bucket there is assumed; where the layers of other registries come from, no source states.
+firewall"), which is assumed to be its only one. Where the layers of other registries come from, no source states.
 """
 
 KUBERNETES_REGIONS = frozenset(
@@ -53,11 +52,17 @@ _ODD = {"eu-west-2": "767373bbdcb8270361b96548387bf2a9ad0d48758c35-eu-west-2"}
 """Somebody else has the name that the others' rule would give."""
 
 
-_OTHERS = {"us-east-1": ("docker-images-prod", "quayio-production-s3")}
-"""Of Docker Hub and quay.io, by region."""
+_QUAY = {"us-east-1": ("quayio-production-s3",)}
+
+_DOCKER_HUB = ("docker-images-prod*",)
+"""Docker Hub sends nodes to Cloudflare or to this bucket, and an endpoint that does not admit it answers 403 (moby/moby#34185,
+docker/hub-feedback#1318, aws-samples/aws-blockchain-node-runners#3). Its region no source states; JFrog ("What should we whitelist ... behind
+firewalls") tells of one in each, whose names begin so. Where NAT leads everywhere, the pattern opens nothing.
+"""
 
 
-def buckets(region: str) -> tuple[str, ...]:
-    """Names of the buckets in `region` from which ECR and public registries serve its nodes."""
+def buckets(region: str, *, nat: bool) -> tuple[str, ...]:
+    """Names of the buckets in `region`, or patterns of them, from which ECR and public registries serve its nodes. Docker Hub itself is reached
+    through NAT only, so without it no bucket of its name is admitted."""
     registry = (_ODD.get(region, f"prod-registry-k8s-io-{region}"),) if region in KUBERNETES_REGIONS else ()
-    return (f"prod-{region}-starport-layer-bucket", *registry, *_OTHERS.get(region, ()))
+    return (f"prod-{region}-starport-layer-bucket", *registry, *_QUAY.get(region, ()), *(_DOCKER_HUB if nat else ()))

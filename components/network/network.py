@@ -217,7 +217,11 @@ class Network(pulumi.ComponentResource):
                 vpc_id=self._vpc.id,
                 service_name=f"com.amazonaws.{self._args.region}.{service}",
                 vpc_endpoint_type="Gateway" if gateway else "Interface",
-                policy=document(*endpoints.statements(service, self._args.account_id, self._args.region, self._args.deployers)),
+                policy=document(
+                    *endpoints.statements(
+                        service, self._args.account_id, self._args.region, self._args.deployers, nat=self._args.nat != "none"
+                    )
+                ),
                 route_table_ids=[table.id for table in tables] if gateway else None,
                 subnet_ids=None if gateway else [subnet.id for subnet in private.values()],
                 security_group_ids=None if gateway else [group.id],

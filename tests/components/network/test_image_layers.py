@@ -18,15 +18,15 @@ KUBERNETES_BUCKETS = {
     "us-west-2": "prod-registry-k8s-io-us-west-2",
 }
 """As kubernetes/registry.k8s.io says in `cmd/archeio/internal/app/buckets.go`."""
-VIRGINIA_BUCKETS = {"docker.io": "docker-images-prod", "quay.io": "quayio-production-s3"}
-"""Of registries that send clients inside AWS to a bucket in us-east-1, as quay/quay says in `storage/cloud.py`."""
+QUAYS_BUCKET = "quayio-production-s3"
+"""To which quay.io sends clients inside AWS, as quay/quay says in `storage/cloud.py`; in us-east-1."""
 NO_BUCKET_KNOWN = {"ghcr.io", "nvcr.io", "public.ecr.aws"}
 """Registries that no source places in a bucket of the node's region."""
 
 
-def passes(region: str, action: str, bucket: str, owner: str) -> bool:
+def passes(region: str, action: str, bucket: str, owner: str, *, nat: bool = True) -> bool:
     """Whether the endpoint's policy lets an anonymous request through, as IAM would: any statement that fits in every part."""
-    for statement in statements("s3", ACCOUNT, region, ("arn:aws:iam::123456789012:role/deploy",)):
+    for statement in statements("s3", ACCOUNT, region, ("arn:aws:iam::123456789012:role/deploy",), nat=nat):
         asked = {"aws:ResourceAccount": owner}
         wanted = [(key, value) for test in statement.conditions.values() for key, value in test.items()]
         if (
@@ -45,14 +45,21 @@ def test_layers_of_each_kubernetes_image_pass_the_endpoint(image: str, region: s
 
 
 def test_each_registry_that_is_pulled_from_was_looked_up() -> None:
-    assert {image.partition("/")[0] for image in IMAGES} <= NO_BUCKET_KNOWN | VIRGINIA_BUCKETS.keys() | {"registry.k8s.io"}
+    assert {image.partition("/")[0] for image in IMAGES} <= NO_BUCKET_KNOWN | {"docker.io", "quay.io", "registry.k8s.io"}
 
 
-@pytest.mark.parametrize("bucket", VIRGINIA_BUCKETS.values())
-def test_layers_from_a_registrys_bucket_in_virginia_pass_its_endpoint_alone(bucket: str) -> None:
-    assert passes("us-east-1", "s3:GetObject", bucket, REGISTRYS_ACCOUNT)
-    assert not passes("us-east-1", "s3:PutObject", bucket, REGISTRYS_ACCOUNT)
-    assert not passes("us-west-2", "s3:GetObject", bucket, REGISTRYS_ACCOUNT), "what is not of the region leaves through NAT"
+def test_layers_from_quays_bucket_in_virginia_pass_the_endpoint_there_alone() -> None:
+    assert passes("us-east-1", "s3:GetObject", QUAYS_BUCKET, REGISTRYS_ACCOUNT)
+    assert not passes("us-east-1", "s3:PutObject", QUAYS_BUCKET, REGISTRYS_ACCOUNT)
+    assert not passes("us-west-2", "s3:GetObject", QUAYS_BUCKET, REGISTRYS_ACCOUNT), "what is not of the region leaves through NAT"
+
+
+@pytest.mark.parametrize("bucket", ["docker-images-prod", "docker-images-prod-us-west-2"])
+@pytest.mark.parametrize("region", ["us-east-1", "us-west-2"])
+def test_layers_of_docker_hub_pass_in_every_region_where_nat_leads_to_it(region: str, bucket: str) -> None:
+    assert passes(region, "s3:GetObject", bucket, REGISTRYS_ACCOUNT)
+    assert not passes(region, "s3:PutObject", bucket, REGISTRYS_ACCOUNT)
+    assert not passes(region, "s3:GetObject", bucket, REGISTRYS_ACCOUNT, nat=False), "the endpoint would be a way out, for nothing"
 
 
 @pytest.mark.parametrize("region", sorted(KUBERNETES_BUCKETS))

@@ -157,7 +157,7 @@ def test_without_endpoints_there_is_nothing_to_protect() -> None:
 
 def of(service: str) -> dict[str, Statement]:
     """The statements of an endpoint's policy by their id."""
-    return {statement.sid: statement for statement in statements(service, "123456789012", "eu-west-1", (DEPLOYER,))}
+    return {statement.sid: statement for statement in statements(service, "123456789012", "eu-west-1", (DEPLOYER,), nat=True)}
 
 
 @pytest.mark.parametrize("service", sorted(set(ACTIONS) - GATEWAY_ENDPOINTS))
@@ -171,7 +171,7 @@ def test_an_interface_endpoint_admits_this_account_only(service: str) -> None:
 def test_endpoints_let_only_deployers_from_inside_do_everything(service: str) -> None:
     everything = [statement for statement in of(service).values() if any(action.endswith(":*") for action in statement.actions)]
     assert [statement.conditions for statement in everything] == [{"ArnLike": {"aws:PrincipalArn": [DEPLOYER]}}]
-    assert "Deployers" not in {s.sid for s in statements(service, "123456789012", "eu-west-1", ())}
+    assert "Deployers" not in {s.sid for s in statements(service, "123456789012", "eu-west-1", (), nat=True)}
 
 
 def test_the_object_store_endpoint_is_no_way_out_to_other_buckets() -> None:
@@ -181,6 +181,7 @@ def test_the_object_store_endpoint_is_no_way_out_to_other_buckets() -> None:
     assert found["ImageLayers"].resources == [
         "arn:aws:s3:::prod-eu-west-1-starport-layer-bucket/*",
         "arn:aws:s3:::prod-registry-k8s-io-eu-west-1/*",
+        "arn:aws:s3:::docker-images-prod*/*",
     ]
 
 

@@ -55,15 +55,6 @@ def test_pulls_from_docker_hub_without_a_login_are_warned_of() -> None:
     assert problems[0].level is ProblemLevel.WARNING and "headway mirror --push" in problems[0].remedy
 
 
-def test_layers_that_may_come_from_buckets_past_nat_are_warned_of() -> None:
-    hub = "docker.io/grafana/grafana:13.2.0"
-    _, problem = found(hub, nat="per-zone").problems
-    assert problem.level is ProblemLevel.WARNING
-    assert problem.fact.startswith("Docker Hub may send nodes to a bucket in us-west-2, which the endpoint s3 takes off NAT")
-    for known in ({"endpoints": ()}, {"region": "us-east-1"}):
-        assert len(found(hub, nat="per-zone", **known).problems) == 1, "its limit alone is told"
-
-
 def test_what_the_platform_installs_from_its_sources_is_not_reached_without_nat() -> None:
     images = [str(image["image"]) for image in listing()["images"]]
     assert {problem.subject for problem in found(*images).problems} == set(images)
