@@ -17,6 +17,15 @@ from headway.problem import Exit, UserError
 CONNECTIONS = 8
 """Parts under way at once; each is held in memory."""
 PIECE_BYTES = 2**20
+RIGHTS = (
+    "s3:PutObject",
+    "s3:GetObject",
+    "s3:ListBucket",
+    "s3:ListBucketMultipartUploads",
+    "s3:ListMultipartUploadParts",
+    "s3:AbortMultipartUpload",
+)
+"""What an upload asks of S3."""
 Told = Callable[[int], None]
 """Is told of bytes that need not be sent any more."""
 Result = TypeVar("Result")
@@ -183,8 +192,8 @@ class ArtifactPrefix:
             raise UserError(
                 f"S3 refuses a request to {place} ({code}).",
                 "The artifact is not complete; what has arrived is kept for seven days.",
-                "Check account, bucket and the rights of your identity (s3:PutObject, s3:GetObject, s3:ListBucket, s3:ListBucketMultipartUploads, "
-                "s3:ListMultipartUploadParts, and the key's kms:GenerateDataKey and kms:Decrypt); then run the command again.",
+                f"Check account, bucket and the rights of your identity ({', '.join(RIGHTS)}, and the key's kms:GenerateDataKey and kms:Decrypt); "
+                "then run the command again.",
                 Exit.ENVIRONMENT,
             ) from None
         except BotoCoreError as failure:

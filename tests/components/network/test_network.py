@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from moto.iam.aws_managed_policies import aws_managed_policies_data
 
-from components.addons import cluster_autoscaler
+from components.addons import cluster_autoscaler, loki, tempo
 from components.network.endpoints import ACTIONS, statements
 from components.network.network import NatChoice, Network, NetworkArgs
 from components.network.plan import ZONE_LETTERS, subnets
 from components.permissions import Statement
+from headway.artifact_upload.bucket import RIGHTS
 from headway.contract.arithmetic.month import GATEWAY_ENDPOINTS
 from tests.components.program import cloud_outputs
 from tests.components.recording import Recording, record
@@ -206,6 +207,11 @@ def test_what_our_own_identities_may_do_passes_the_endpoints() -> None:
     admitted = {pattern for service in ACTIONS for pattern in ACTIONS[service]}
     scaler = [action for s in cluster_autoscaler.permissions("c", "123456789012", "eu-west-1") for action in s.actions]
     assert [action for action in scaler if not any(fnmatchcase(action, pattern) for pattern in admitted)] == []
+
+
+def test_what_traces_logs_and_an_upload_of_artifacts_ask_of_s3_passes_its_endpoint() -> None:
+    rendered = {action for addon in (loki, tempo) for s in addon.permissions("arn:aws:s3:::b") for action in s.actions}
+    assert (rendered | set(RIGHTS)) - set(ACTIONS["s3"]) == set()
 
 
 def test_the_flow_log_is_encrypted_and_kept_as_long_as_asked() -> None:
