@@ -100,7 +100,7 @@ health:
   warmup: {{requests: 50, p99: 100ms}}                   # at the largest shape, before any user
   golden:                                                # requests with known answers: they prove that it works
     - name: first
-      file: golden/first.json
+      file: golden/first.json                            # in the artifact: a request body as callers send it
       answer: /outputs/0/data
       expect: {{compare: top, index: 0}}                 # exact, near, top, cosine, contains, schema
   liveness: {{interval: 15s, timeout: 5s, failures: 3, no_progress: 60s}}

@@ -135,7 +135,7 @@ def placeholders(model: Model) -> Iterator[Problem]:
     files = sum(file.sha256 == PLACEHOLDER for file in model.artifact.files)
     for path, fact in (
         (("runtime", "image"), "the image digest is the starter's placeholder" if model.runtime.image.endswith(PLACEHOLDER) else ""),
-        (("artifact", "files"), f"{files} of {len(model.artifact.files)} files have the starter's placeholder as digest" if files else ""),
+        (("artifact", "files"), f"{files} of {len(model.artifact.files)} digests of files are the starter's placeholder" if files else ""),
     ):
         if fact:
             yield problem(

@@ -139,7 +139,10 @@ class _Reader:
         if bad is not None:
             line, start = text.count("\n", 0, bad) + 1, text.rfind("\n", 0, bad)
             raise self.stop(
-                "document-character", Place(line, bad - start), f"an invisible control character (U+{ord(text[bad]):04X})", "Remove it"
+                "document-character",
+                Place(line, bad - start),
+                f"there is an invisible control character (U+{ord(text[bad]):04X})",
+                "Remove it",
             )
         try:
             return self._build(yaml.parse(text, Loader=yaml.CSafeLoader))
@@ -147,13 +150,16 @@ class _Reader:
             mark = error.problem_mark or error.context_mark
             place = Place(mark.line + 1, mark.column + 1) if mark else Place(0, 0)
             tab = "\t" in text.splitlines()[mark.line] if mark and mark.line < len(text.splitlines()) else False
+            # Brackets and quotes that are never closed are noticed lines later.
+            begun = error.context_mark.line + 1 if error.problem_mark and error.context_mark else place.line
+            since = f", {error.context} since line {begun}" if error.context and begun < place.line else ""
             raise self.stop(
                 "document-syntax",
                 place,
-                f"not valid YAML: {error.problem or error.context or 'unknown error'}",
+                f"not valid YAML: {error.problem or error.context or 'unknown error'}{since}",
                 "Indent with spaces: YAML allows no tabs"
                 if tab
-                else "Correct the line; quote texts that hold `: `, ` #` or begin with a special character",
+                else "Indent it like its neighbours, close what is open, and quote texts that hold `: `, ` #` or begin with a special character",
             ) from None
         except yaml.YAMLError as error:
             raise self.stop("document-syntax", Place(0, 0), f"not valid YAML: {shown(error)}", "Correct the file") from None
@@ -199,15 +205,22 @@ class _Reader:
     def _check_node(self, event: Any, place: Place, depth: int) -> None:
         self.nodes += 1
         if self.nodes > MOST_NODES:
-            raise self.stop("document-size", place, f"more than {MOST_NODES:,} values", "Keep large data in the artifact")
+            raise self.stop("document-size", place, f"there are more than {MOST_NODES:,} values", "Keep large data in the artifact")
         if depth > DEEPEST:
-            raise self.stop("document-depth", place, f"more than {DEEPEST} levels of nesting", "Flatten it: no contract is that deep")
+            raise self.stop(
+                "document-depth", place, f"there are more than {DEEPEST} levels of nesting", "Flatten it: no contract is that deep"
+            )
         if event.anchor is not None:
             raise self.stop(
-                "document-no-alias", place, f"the anchor &{shown(event.anchor)}", "Write the value out: a contract is read line by line"
+                "document-no-alias",
+                place,
+                f"there is an anchor, &{shown(event.anchor)}",
+                "Write the value out: a contract is read line by line",
             )
         if event.tag is not None and event.tag != "!":
-            raise self.stop("document-no-tag", place, f"the tag {shown(event.tag)}", "Leave it out: types follow from the vocabulary")
+            raise self.stop(
+                "document-no-tag", place, f"there is a tag, {shown(event.tag)}", "Leave it out: types follow from the vocabulary"
+            )
 
     @staticmethod
     def _path(stack: list[_Collection]) -> FieldPath:
@@ -218,10 +231,10 @@ class _Reader:
 
     def _key(self, top: _Collection, event: Any, place: Place) -> None:
         if not isinstance(event, yaml.ScalarEvent):
-            raise self.stop("document-text-key", place, "a key that is no text", "Use a plain word as the key")
+            raise self.stop("document-text-key", place, "a key is no text", "Use a plain word as the key")
         key = str(event.value)
         if key == "<<":
-            raise self.stop("document-no-alias", place, "a merge key <<", "Write the values out: a contract is read line by line")
+            raise self.stop("document-no-alias", place, "there is a merge key, <<", "Write the values out: a contract is read line by line")
         path = (*top.path, key)
         if key in top.first:
             self.refuse(

@@ -131,7 +131,7 @@ def _wrong_alternative(document: Document, path: FieldPath, given: Any, context:
     if tag is not None:
         fact = f"{shown(tag)!r} is not one of {listed}"
     else:
-        fact = f"{chooser} is missing" if isinstance(given, dict) else f"{kind_of(given)}, where a mapping is expected"
+        fact = f"{chooser} is missing" if isinstance(given, dict) else f"there is {kind_of(given)}, where a mapping is expected"
     return Problem(
         rule="value-not-legal" if tag is not None else "field-missing",
         file=document.file,

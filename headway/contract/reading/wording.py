@@ -169,7 +169,7 @@ def _not_legal(wrong: WrongValue) -> Wording:
     choices = legal(wrong.kind, wrong.location) or [value.strip("'") for value in expected]
     one_of = ("one of " if len(choices) > 1 else "") + ", ".join(choices)
     given = wrong.given
-    fact = f"{shown(given)!r} is not {one_of}" if isinstance(given, str) else f"{kind_of(given)}, where a text is expected"
+    fact = f"{shown(given)!r} is not {one_of}" if isinstance(given, str) else f"there is {kind_of(given)}, where a text is expected"
     return Wording("value-not-legal", fact, nearest(given, choices, f"Write {one_of}") if wrong.looked_up else f"Write {one_of}")
 
 
@@ -178,7 +178,7 @@ def _no_quantity(wrong: WrongValue) -> Wording:
     fact, _, remedy = str(wrong.context["fact"]).partition(": write ")
     remedy = f"Write {remedy}" if remedy else f"Use a value {fact.partition('is not ')[2]}"
     if wrong.given is None:
-        fact = f"nothing, where {_EXPECTED.get(wrong.type, 'a value')} is expected"
+        fact = f"there is nothing, where {_EXPECTED.get(wrong.type, 'a value')} is expected"
         remedy += f"; or leave {wrong.name} out" if wrong.may_be_left_out else ""
     return Wording(rule, fact, remedy)
 
@@ -225,7 +225,7 @@ def _wrong_type(wrong: WrongValue) -> Wording:
         remedy = f"Write {meant}" + (", without quotes" if isinstance(given, str) else "")
     elif expected == "true or false" and str(given).lower() in ("yes", "on", "no", "off"):
         remedy = f"Write {'true' if str(given).lower() in ('yes', 'on') else 'false'}"
-    return Wording("value-wrong-type", f"{kind_of(given)}, where {expected} is expected", remedy)
+    return Wording("value-wrong-type", f"there is {kind_of(given)}, where {expected} is expected", remedy)
 
 
 def _other(wrong: WrongValue) -> Wording:

@@ -35,7 +35,7 @@ def golden_requests_reach_a_model(model: ModelParts) -> Iterator[Problem]:
                 value=golden.file,
                 fact=f"the artifact has no {golden.file}",
                 consequence="The golden request could not be sent and no replica would ever be ready",
-                remedy="Add it to artifact.files",
+                remedy="Put it into the artifact's folder, a request body as callers send it, and let `headway artifact FOLDER` list all files",
             )
     asked = {golden.model or next(iter(names)) for golden in model.health.golden} if named else set(names)
     for name in names:

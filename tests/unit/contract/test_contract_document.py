@@ -120,3 +120,10 @@ def test_a_hostile_megabyte_is_refused_within_seconds(text: bytes) -> None:
 def test_reading_never_raises_whatever_the_bytes(text: bytes) -> None:
     document = read(text, "x.yaml")
     assert document.findings or document.data is None or isinstance(document.data, dict | list | str | int | float)
+
+
+def test_a_bracket_that_nobody_closes_is_told_by_its_line() -> None:
+    document = read(b"a: {b: 1\nc:\nd: 2\n", "a.yaml")
+    assert [finding.fact for finding in document.findings] == [
+        "not valid YAML: did not find expected ',' or '}', while parsing a flow mapping since line 1"
+    ]
