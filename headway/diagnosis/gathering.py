@@ -236,8 +236,9 @@ def _cluster(
         yield from changes.by_program(deployments, made)
         yield from changes.by_hand(ChangeKind.QUOTA, quotas)
         yield from changes.by_hand(ChangeKind.ROUTE, routes or ())
-        yield from changes.by_hand(ChangeKind.NODE, nodes, field="unschedulable")
-        yield from changes.by_hand(ChangeKind.TAINT, nodes, field="taints")
+        under = states.nodes_of(deployments, pods, nodes)
+        yield from changes.by_hand(ChangeKind.NODE, under, field="unschedulable")
+        yield from changes.by_hand(ChangeKind.TAINT, under, field="taints")
 
     stand = collected.heard("objects", lambda: states.states(deployments, pods, nodes, others, events, at=at), ())
     astray: tuple[State, ...] = ()

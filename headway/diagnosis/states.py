@@ -87,15 +87,17 @@ def _ended(pods: Iterable[Body], about: Events, at: float) -> Iterator[State]:
             yield State(kind=kind, subject=name, words=on_one_line(words), since=finished)
 
 
-def _nodes(deployments: Sequence[Body], pods: Sequence[Body], nodes: Iterable[Body]) -> Iterator[State]:
-    """Of the pools that the service is placed in, and the nodes on which it runs."""
+def nodes_of(deployments: Iterable[Body], pods: Iterable[Body], nodes: Iterable[Body]) -> list[Body]:
+    """Of the pools that a service is placed in, and those on which it runs."""
     pools = {(each["spec"]["template"]["spec"].get("nodeSelector") or {}).get(POOL) for each in deployments} - {None}
     used = {pod.get("spec", {}).get("nodeName") for pod in pods}
+    return [each for each in nodes if each["metadata"].get("labels", {}).get(POOL) in pools or each["metadata"]["name"] in used]
+
+
+def _nodes(deployments: Sequence[Body], pods: Sequence[Body], nodes: Iterable[Body]) -> Iterator[State]:
     own = {each["metadata"].get("namespace") for each in (*deployments, *pods)}
-    for node in nodes:
+    for node in nodes_of(deployments, pods, nodes):
         name = str(node["metadata"]["name"])
-        if node["metadata"].get("labels", {}).get(POOL) not in pools and name not in used:
-            continue
         if quarantined(node):
             why, since = _apart(node, own)
             yield State(kind=StateKind.NODE_SET_APART, subject=name, words=why, since=since)

@@ -17,6 +17,7 @@ from headway.diagnosis.measure import Sight
 from headway.diagnosis.measures import MEASURES
 from headway.diagnosis.observed import Observed
 from headway.problem import Exit, UserError
+from headway.wire import POOL
 from sandbox.layout import Layout
 from tests.loopback import served
 from tests.unit.cli.test_status_cli import PROJECT, World, deployment, node, pod
@@ -272,6 +273,21 @@ def test_where_a_pod_ended_its_service_is_looked_at_whole(world: type[Played], c
     world.objects["pods"][0]["status"]["containerStatuses"] = [{"name": "server", "restartCount": 1, "lastState": last, "state": {}}]
     answer = command("-e", "sandbox", "--at", WHEN, "--since", SINCE)
     assert "Cause: the kernel ends the server because it uses more memory than its limit" in " ".join(answer.output.split())
+
+
+def test_nobody_is_blamed_for_what_was_done_to_another_pools_nodes(world: type[Played], command: Command) -> None:
+    world.objects["deployments"][0]["spec"]["template"]["spec"] = {"nodeSelector": {POOL: "l4"}}
+    world.objects["pods"] = [pod("a", "r1", "stable")]
+    world.objects["pods"][0]["metadata"]["creationTimestamp"] = "2023-11-14T22:00:00Z"
+    ours, theirs = node("n1"), node("n2")
+    theirs["metadata"]["labels"][POOL] = "h100"
+    for each in (ours, theirs):
+        each["spec"]["unschedulable"] = True
+    theirs["metadata"]["managedFields"] = [
+        {"manager": "kubectl-cordon", "time": "2023-11-14T21:59:00Z", "fieldsV1": {"f:spec": {"f:unschedulable": {}}}}
+    ]
+    world.objects["nodes"] = [ours, theirs]
+    assert "nodes-cordoned, layer scheduler" in " ".join(one(command).output.split())
 
 
 def test_one_question_asks_for_every_measure_of_a_sight(world: type[Played], command: Command) -> None:
