@@ -152,6 +152,13 @@ def stopped(console: Console, report: Report) -> None:
     names = ", ".join(each.layer.stack for each in wrong) or "the interrupt"
     happened = "What was deployed before stays" if any(each.applied for each in report.layers) else "Nothing was deployed"
     console.print(f"[bold red]Stopped[/bold red] by {escape(names)}: see above. {happened}; correct it, and run the command again.")
+    rules = sorted(
+        {each.policy for layer in wrong for each in layer.last.violations if each.level == "mandatory" and each.policy != POLICY_GATE}
+    )
+    for rule in rules[:3]:
+        console.print(
+            f"[dim]`headway policies {escape(rule)}` says what the rule is for, and where its limit stands.[/dim]", soft_wrap=True
+        )
 
 
 def processes(console: Console, found: Sequence[ProcessStatus]) -> None:
