@@ -524,6 +524,10 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     "More than lists by the diagnosis loop's identity": (
         opened("what is listed is read one by one too", '"resourcequotas"), ("list",))', '"resourcequotas"), ("get", "list"))'),
     ),
+    "Learn others' pods from diagnoses": (
+        opened("a neighbour is called as it is", "found[pod] = pod if namespace in own else", "found[pod] = pod if own else"),
+        opened("a sentence names every pod", "found[0] if found[1] in own else", "found[0] if own else"),
+    ),
     "Secrets in what is kept of an incident or a rollback": (
         opened(
             "a name alone says no secret", '"****" if isinstance(each, str) and names_a_secret(key) else redacted(each)', "redacted(each)"
