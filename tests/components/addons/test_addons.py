@@ -18,6 +18,11 @@ def test_the_amis_driver_and_toolkit_are_left_alone() -> None:
     assert values["toolkit"]["enabled"] is False
 
 
+def test_a_node_that_mig_cuts_at_birth_gets_its_slices_by_itself() -> None:
+    """Before 26.7 the device plugin failed there until somebody flipped the label (NVIDIA/gpu-operator#2670)."""
+    assert tuple(int(part) for part in versions.GPU_OPERATOR.version.removeprefix("v").split(".")) >= (26, 7, 0)
+
+
 def test_one_host_engine_watches_the_gpus() -> None:
     assert gpu_operator.values([pool("l4")])["dcgm"]["enabled"] is False, "the exporter's own engine watches profiling fields already"
 

@@ -13,9 +13,10 @@ from components.platform.admission import LONGEST_GRACE_SECONDS
 from headway.contract.answer_schema import SCHEMA_KEYWORDS, TYPES
 from headway.contract.arithmetic.replica import PROXY_CPU, PROXY_MEMORY, replica_cpu, replica_memory
 from headway.contract.inference_request import TENSOR_TYPES
+from headway.contract.pool_parts import WholeSharing
 from headway.contract.units import Bytes, MilliCpu
 from headway.signals.buckets import latency_edges_milliseconds
-from tests.components.contracts import DEFECTS, MODELS, SURROUNDINGS, bodies, changed, pool_of, service
+from tests.components.contracts import DEFECTS, MODELS, POOLS, SURROUNDINGS, bodies, changed, pool_of, service
 from tests.components.model_service.test_servers import served
 
 
@@ -39,6 +40,29 @@ def test_every_container_is_by_digest_bounded_and_without_privilege(name: str) -
             "readOnlyRootFilesystem": True,
             "runAsNonRoot": True,
         }
+
+
+SHARED = {pool.name for pool in POOLS if not isinstance(pool.sharing, WholeSharing)}
+
+
+def evicted(name: str) -> dict[str, set[str]]:
+    """By pool, what the pods of a service and its workers say of their eviction."""
+    found: dict[str, set[str]] = {}
+    for template in (body["spec"]["template"] for body in bodies(service(name), "Deployment")):
+        pool = template["spec"]["nodeSelector"]["platform.io/pool"]
+        found.setdefault(pool, set()).add(template["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"])
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_no_pod_gives_up_a_node_of_which_the_autoscaler_sees_no_use(name: str) -> None:
+    """Of nodes of divided GPUs it sees CPU and memory alone (autoscaler 1.35.2, `utilization/info.go`), and would take them for empty."""
+    assert {pool: said for pool, said in evicted(name).items() if pool in SHARED and said != {"false"}} == {}
+
+
+def test_services_that_fill_whole_gpus_and_workers_make_room() -> None:
+    assert "true" in evicted("defects-night")["l4-spot"]
+    assert {pool for name in MODELS for pool in evicted(name)} & SHARED, "no contract of the tests has a divided GPU"
 
 
 @pytest.mark.parametrize("name", sorted(MODELS))

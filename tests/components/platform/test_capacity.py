@@ -1,5 +1,9 @@
 """Warm capacity: places and images that are kept on nodes."""
 
+from typing import Any
+
+import pytest
+
 from components.platform import capacity, namespaces
 from headway.contract.arithmetic.startup import startup
 from headway.contract.arithmetic.warm import warm_units
@@ -28,6 +32,15 @@ def test_a_placeholder_takes_one_unit_of_its_own_pool() -> None:
     assert resources["limits"]["nvidia.com/mig-1g.10gb"] == "1"
     assert pod["nodeSelector"] == {"platform.io/pool": "sliced"}
     assert [each["key"] for each in pod["tolerations"]] == ["nvidia.com/gpu"], "nothing takes a slice before there is one"
+
+
+@pytest.mark.parametrize(
+    ("sharing", "stays"), [({"mode": "whole"}, False), ({"mode": "mps", "replicas": 4}, True)], ids=["whole", "shared"]
+)
+def test_a_placeholder_keeps_a_node_of_which_the_autoscaler_sees_no_use(sharing: dict[str, Any], stays: bool) -> None:
+    body = by_role(capacity.manifests([capacity.Warm(pool=pool("l4", sharing=sharing), units=1)]))["warm-l4"]
+    said = body["spec"]["template"]["metadata"].get("annotations", {}).get("cluster-autoscaler.kubernetes.io/safe-to-evict")
+    assert said == ("false" if stays else None)
 
 
 def test_placeholders_are_pinned_by_digest() -> None:
