@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 from components.identity import Binding
 from components.network.endpoints import ACTIONS, without_nat
 from components.versions import KUBERNETES, NODE_RELEASES
+from headway.contract.artifact import without_dots
 from headway.contract.batch import PLATFORMS_BUCKETS, outside_the_platform
 from headway.contract.crosscheck.image import reached_without_nat
 from headway.contract.part import Count, CountOrNone, Flag, Name, Part
@@ -418,9 +419,10 @@ class BatchSettings(Part):
     """Where the tenant keeps requests and answers of batch work in this environment."""
 
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
-    """A bucket of the tenant's own in the same account: contracts mean it by `batches://`."""
+    """A bucket of the tenant's own in the same account and region, encrypted with S3's own keys: contracts mean it by `batches://`."""
 
     def violations(self) -> Iterator[Problem]:
+        yield from without_dots("bucket", uri=f"s3://{self.bucket}/")
         if self.bucket.startswith(PLATFORMS_BUCKETS):
             yield outside_the_platform("bucket", value=self.bucket)
 

@@ -25,6 +25,7 @@ from components.tenant.surroundings import RUNBOOKS, Surroundings
 from headway.contract.arithmetic.surge import batch_pool_for, pool_for
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.crosscheck.batch_store import placed, queued_out_of_reach
+from headway.contract.crosscheck.bucket import of_another_environment
 from headway.contract.crosscheck.image import without_nat
 from headway.contract.crosscheck.tenant import keys_in_reach
 from headway.contract.model import Model
@@ -134,6 +135,7 @@ def _contracts(settings: TenantSettings, folder: Path) -> TenantContracts:
 
 def _lacking(settings: TenantSettings, model: Model) -> Iterator[Problem]:
     """What the environment does not have for the model."""
+    yield from of_another_environment(model, settings.environment, settings.account.id)
     if settings.network.nat is Nat.NONE:
         yield from without_nat(model, settings.account.region)
         yield from queued_out_of_reach(model, settings.network.endpoints)

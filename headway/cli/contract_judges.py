@@ -29,15 +29,19 @@ def registries() -> "ModelCheck":
 
 
 def surroundings(environment: str, stacks: Path) -> "ModelCheck":
-    """Says what the environment lacks for a model: images that its nodes could not pull, a bucket and queues for its batch work."""
+    """Says what the environment lacks for a model: artifacts and images that its nodes could not read, a bucket and queues for its batch work."""
     from headway.contract.crosscheck.batch_store import placed, queued_out_of_reach
+    from headway.contract.crosscheck.bucket import of_another_environment
     from headway.contract.crosscheck.image import without_nat
-    from headway.contract.reading.network import closed_network
+    from headway.contract.reading.network import account_of, closed_network
     from headway.contract.reading.tenants import batch_bucket_of, stack_file
 
-    closed = closed_network(stacks / f"Pulumi.{environment}-cluster.yaml")
+    cluster = stacks / f"Pulumi.{environment}-cluster.yaml"
+    account, closed = account_of(cluster), closed_network(cluster)
 
     def lacks(tenant: str, model: "Model") -> "Iterator[Problem]":
+        if account is not None:
+            yield from of_another_environment(model, environment, account)
         if closed is not None:
             yield from without_nat(model, closed.region)
             yield from queued_out_of_reach(model, closed.endpoints)

@@ -68,6 +68,21 @@ def located(uri: str, bucket: str) -> str:
     return f"s3://{bucket}/{uri.removeprefix(RELATIVE)}" if uri.startswith(RELATIVE) else uri
 
 
+def without_dots(*path: str, uri: str) -> Iterator[Problem]:
+    """A bucket whose name has dots is outside S3's certificate, which is for one label before `.s3.<region>.amazonaws.com` (S3 user guide,
+    "Virtual hosting of general purpose buckets")."""
+    bucket = uri.removeprefix("s3://").partition("/")[0]
+    if uri.startswith("s3://") and "." in bucket:
+        yield problem(
+            "bucket-without-dots",
+            *path,
+            value=uri,
+            fact=f"the name of the bucket {bucket} contains a dot",
+            consequence="S3's certificate does not cover its address, so no pod could read or write there",
+            remedy="Use a bucket without dots in its name",
+        )
+
+
 class Artifact(Part):
     """What is served. A new artifact is a new release; it never rebuilds an image."""
 
@@ -80,7 +95,8 @@ class Artifact(Part):
         ),
     ]
     """Prefix in object storage, ending in `/`. `artifacts://<tenant>/...` lies in the artifact bucket of each environment; `s3://bucket/...` names
-    one bucket for all of them, and begins with the tenant's name there too. The tenant's identity may read below that name."""
+    one bucket for all of them, and begins with the tenant's name there too. The tenant's identity may read below that name. Such a bucket is of
+    the account and the region of each environment, and encrypted with S3's own keys: pods are refused all others."""
     version: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._-]{0,38}[A-Za-z0-9])?$", examples=["2026.11.2"])]
     """The version by which people know it; becomes the label `platform.io/version`. A release is identified by content, not by this."""
     registry: RegistryEntry
@@ -107,6 +123,7 @@ class Artifact(Part):
                 consequence="There is nothing to serve",
                 remedy="Write the real size of each file (`stat -c %s`), with the unit B",
             )
+        yield from without_dots("uri", uri=self.uri)
         if re.search(r"(^|/)latest/", self.uri):
             yield problem(
                 "artifact-immutable",

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from headway.contract.artifact import without_dots
 from headway.contract.part import Count, Name, Part, between
 from headway.contract.units import Duration
 from headway.problem import Problem, problem
@@ -83,11 +84,12 @@ class Batch(Part):
     ]
     """Prefix in object storage, ending in `/`: answers are written to `answers/` below it, large requests read from `requests/`.
     `batches://<tenant>/...` lies in the bucket that the tenant's stack file of each environment names; `s3://bucket/...` names one bucket for
-    all of them. Its first part is the tenant's name; a bucket of the platform is refused."""
+    all of them, as an artifact's does. Its first part is the tenant's name; a bucket of the platform is refused."""
     pool: Name | None = None
     """The spot pool to use; left out, the cheapest one that offers the envelope."""
 
     def violations(self) -> Iterator[Problem]:
+        yield from without_dots("store", uri=self.store)
         if self.message_timeout > self.deadline:
             yield problem(
                 "message-timeout-within-deadline",

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from headway.contract.artifact import located
+from headway.contract.artifact import located, without_dots
 from headway.contract.part import Count, Digest, Name, Part, between
 from headway.contract.units import Bytes, Duration, Share
 from headway.problem import Problem, problem
@@ -57,6 +57,7 @@ class Holdout(Part):
         return located(self.uri, bucket) + self.path
 
     def violations(self) -> Iterator[Problem]:
+        yield from without_dots("uri", uri=self.uri)
         if re.search(r"(^|/)latest/", self.uri):
             yield problem(
                 "holdout-immutable",

@@ -1,6 +1,7 @@
-"""Whether the nodes of an environment reach the internet, read as data from its stack file, for checks that run without Pulumi.
+"""Whether the nodes of an environment reach the internet, and in which account they are, read as data from its stack file, for checks that run
+without Pulumi.
 
-`stacks.settings` is what the program itself reads and judges; this takes three values and refuses nothing.
+`stacks.settings` is what the program itself reads and judges; this takes four values and refuses nothing.
 """
 
 from dataclasses import dataclass
@@ -16,6 +17,13 @@ class ClosedNetwork:
 
     region: str
     endpoints: frozenset[str]
+
+
+def account_of(file: FilePath) -> str | None:
+    """The id of the account that `file` names. Raises OSError when it cannot be read."""
+    with file.open("rb") as opened:
+        found = _value(read(opened.read(LARGEST_DOCUMENT + 1), file.name).data, "account", "id")
+    return found if isinstance(found, str) else None
 
 
 def closed_network(file: FilePath) -> ClosedNetwork | None:

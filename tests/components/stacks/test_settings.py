@@ -244,6 +244,11 @@ def test_a_public_gateway_needs_a_certificate() -> None:
     assert problem.dotted == "headway:gateway.certificate"
 
 
+def test_the_bucket_of_batch_work_has_no_dot_in_its_name() -> None:
+    (problem,) = refused({"batch": {"bucket": "batch.example"}}, "sandbox-vision").problems
+    assert (problem.rule, problem.dotted) == ("bucket-without-dots", "headway:batch.bucket")
+
+
 @pytest.mark.parametrize(("certificate", "most"), [(None, 60), ("models-tls", 30)])
 def test_all_clients_of_the_gateway_fit_one_security_group(certificate: str | None, most: int) -> None:
     sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}

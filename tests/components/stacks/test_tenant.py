@@ -219,6 +219,15 @@ def test_without_nat_a_preview_refuses_images_of_registries_out_of_reach(registr
     assert [(problem.rule, problem.dotted) for problem in error.value.problems] == [("image-reached-without-nat", "runtime.image")]
 
 
+def test_a_preview_refuses_artifacts_of_another_environment(tmp_path: Path) -> None:
+    model = copy.deepcopy(document("vision", "defects"))
+    model["artifact"]["uri"] = "s3://headway-prod-artifacts-111111111111/vision/defects/1/"
+    write(tmp_path, "vision", defects=model)
+    with pytest.raises(SettingsError) as error:
+        run("vision", tmp_path)
+    assert [(problem.rule, problem.dotted) for problem in error.value.problems] == [("artifact-of-this-environment", "artifact.uri")]
+
+
 def test_an_issuer_whose_keys_the_endpoint_eks_hides_is_refused(tmp_path: Path) -> None:
     place = write(tmp_path, "vision", defects=document("vision", "defects")) / "vision" / "tenant.yaml"
     given = yaml.safe_load(place.read_text())

@@ -252,6 +252,15 @@ def test_a_batch_store_needs_a_bucket_in_the_tenants_stack_file(folder: Path) ->
     assert "batch-store" not in run("check", "--environment", "lab").stdout
 
 
+def test_an_artifact_in_another_environments_bucket_is_refused(folder: Path) -> None:
+    lab(folder, "single")
+    own, other = (f"s3://headway-lab-artifacts-{account}/vision/defects/1/" for account in ("1" * 12, "2" * 12))
+    write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"artifact/uri": other}))
+    assert "artifact-of-this-environment" in run("check", "--environment", "lab").stdout
+    write(folder, "tenants/vision/defects.yaml", changed(DEFECTS, {"artifact/uri": own}))
+    assert "artifact-of-this-environment" not in run("check", "--environment", "lab").stdout
+
+
 def test_batch_work_without_a_way_to_its_queue_is_refused(folder: Path) -> None:
     lab(folder, "none")
     batch = {

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from headway.contract.crosscheck.batch_store import placed, queued_out_of_reach
+from headway.contract.crosscheck.bucket import of_another_environment
 from headway.contract.crosscheck.image import without_nat
 from headway.contract.crosscheck.tenant import keys_in_reach
 from headway.contract.model import Model
@@ -309,6 +310,23 @@ ON_SPOT = changed(DEFECTS, {"batch": {**BATCH, "store": "batches://vision/models
 def test_a_store_of_each_environment_needs_a_bucket_apart_from_the_artifact(bucket: str | None, store: str, found: list[str]) -> None:
     model = Model.model_validate(changed(ON_SPOT, {"batch/store": store}))
     assert [each.rule for each in placed(model, bucket, "Pulumi.lab-vision.yaml")] == found
+
+
+@pytest.mark.parametrize(
+    ("bucket", "found"),
+    [
+        ("s3://models", []),
+        ("artifacts:/", []),
+        ("s3://headway-lab-artifacts-111111111111", []),
+        ("s3://headway-prod-artifacts-111111111111", ["artifact-of-this-environment"]),
+        ("s3://headway-lab-artifacts-222222222222", ["artifact-of-this-environment"]),
+    ],
+)
+@pytest.mark.parametrize(("contract", "path"), [(DEFECTS, "artifact.uri"), (EMBEDDINGS, "evaluation.holdout.uri")])
+def test_artifacts_of_another_environment_are_not_read(contract: dict[str, Any], path: str, bucket: str, found: list[str]) -> None:
+    model = Model.model_validate(changed(contract, {path.replace(".", "/"): f"{bucket}/vision/set/1/"}))
+    told = list(of_another_environment(model, "lab", "111111111111"))
+    assert ([each.rule for each in told], {each.dotted for each in told}) == (found, {path} if found else set())
 
 
 @pytest.mark.parametrize(
