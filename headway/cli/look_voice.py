@@ -27,10 +27,12 @@ class LookVoice:
 
     def fail(self, chain: str, failure: Exception) -> None:
         """Why there was none."""
+        odd = isinstance(failure, _ODD)
+        fact = f"something there is not as it should be ({type(failure).__name__}: {failure})" if odd else str(failure)
         if self.output is Output.JSON:
-            print(json.dumps({"service": chain, "look": "failed", "fact": str(failure)}), flush=True)
+            print(json.dumps({"service": chain, "look": "failed", "fact": fact}), flush=True)
         else:
-            print(printable(f"{chain}: {failure}"), file=sys.stderr, flush=True)
+            print(printable(f"{chain}: {fact}"), file=sys.stderr, flush=True)
 
     def tell(self, chain: str, release: str, status: str, words: str) -> None:
         """The webhook, if there is one."""
@@ -52,9 +54,13 @@ class LookVoice:
             return Exit.ENVIRONMENT
 
 
+_ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What a look ends with that met what nobody of ours writes: callers and tenants' code write samples and answers."""
+
+
 def failures() -> tuple[type[Exception], ...]:
     """What a look may end with that says nothing of the version."""
     from headway.environment.port import OutOfReachError
     from headway.ledger.store import MissingStoreError, UnreachableError
 
-    return (OutOfReachError, UnreachableError, MissingStoreError, UserError)
+    return (OutOfReachError, UnreachableError, MissingStoreError, UserError, *_ODD)

@@ -574,6 +574,18 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("numbers that are none", "parse_constant=_no_number, "),
         opened("numbers without end", "if not math.isfinite(number):", "if math.isnan(number):"),
         opened("half of a pair", "if _HALF_OF_A_PAIR.search(text):", "if _HALF_OF_A_PAIR.fullmatch(text):"),
+        opened(
+            "one service's samples end a loop",
+            "MissingStoreError, UserError, *_ODD)",
+            "MissingStoreError, UserError)",
+            "headway/cli/look_voice.py",
+        ),
+        opened(
+            "a replica says which lines were asked",
+            "- Counter(drawn):",
+            "- Counter(range(-10**6, 10**6)):",
+            "headway/release/evaluator/asking.py",
+        ),
         opened("small values without end", "len(text) > MOST_VALUES and text.count", "len(text) > 100 * MOST_VALUES and text.count"),
     ),
     "Fill memory or time with a contract": (

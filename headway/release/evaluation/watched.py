@@ -81,22 +81,31 @@ def number_of(sample: Sample, watched: WatchedNumber) -> float | None:
         case NumberOf.LENGTH:
             return float(len(numbers))
         case NumberOf.MEAN:
-            return math.fsum(numbers) / len(numbers)
+            return _mean(numbers)
         case NumberOf.LARGEST:
             return max(numbers)
         case NumberOf.PLACE:
             return float(numbers.index(max(numbers)))
 
 
+def _mean(numbers: Sequence[float]) -> float | None:
+    """None where their sum is larger than a number may be: callers write them."""
+    try:
+        return math.fsum(numbers) / len(numbers)
+    except OverflowError:
+        return None
+
+
 def cut(values: Sequence[float]) -> tuple[float, ...]:
-    """Edges between cells of these values, rounded to four digits; a value on an edge lies above it."""
+    """Edges between cells of these values, rounded to four digits; a value on an edge lies above it. What is larger than a number may be, or
+    becomes so by rounding, is no edge."""
     found = np.quantile(values, _SHARES, method="inverted_cdf")
-    smallest, largest, low, high = min(values), max(values), found[len(_ENDS)], found[-1 - len(_ENDS)]
+    smallest, largest, low, high = min(values), max(values), float(found[len(_ENDS)]), float(found[-1 - len(_ENDS)])
     beyond = [edge for far in _BEYOND for edge in (smallest - far * (low - smallest), largest + far * (largest - high))]
     # Else what is beyond a value that many have would lie with it.
     beyond += [end + side * _unit(end) for end, middle, side in ((smallest, low, -1), (largest, high, 1)) if end == middle]
-    found = [edge for edge in (*found, *beyond) if math.isfinite(edge)]
-    return tuple(sorted({float(f"{edge:.{_DIGITS}g}") for edge in found}))
+    rounded = {float(f"{edge:.{_DIGITS}g}") for edge in (*found, *beyond)}
+    return tuple(sorted(filter(math.isfinite, rounded)))
 
 
 def _unit(value: float) -> float:

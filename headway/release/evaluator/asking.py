@@ -4,6 +4,7 @@ A request that a replica did not answer, because it is busy or going, is neither
 """
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from random import Random
@@ -56,6 +57,9 @@ def ask_lines(
         words = (_SCRIPT, SCRIPTS_FOLDER, f"{seconds:g}", evaluation.like, evaluation.answer or "", part)
         told = said_by_one([chance.choice(pods)], run, words, seconds, 2, int)
         right += [(number, outcome == "right") for number, outcome in told if outcome != "silent"]
+    # What says so is a program of the tenant's image.
+    if Counter(number for number, _ in right) - Counter(drawn):
+        raise OutOfReachError("a replica answers what it was not asked")
     return LabelledAnswers(right=right, silent=len(drawn) - len(right))
 
 

@@ -256,3 +256,27 @@ def test_a_loop_that_reads_for_long_gives_signs_of_life(scene: Scene, monkeypatc
     with pytest.raises(StoppedError):
         command_of_drift.DriftLooking((here,), output=command_of_drift.Output.TEXT, notify=None).watch("", alone=True)
     assert read[0] == 4
+
+
+@pytest.mark.parametrize("odd", [OverflowError("intermediate overflow in fsum"), ValueError("too large"), IndexError("60"), KeyError("a")])
+def test_what_callers_sent_to_one_service_keeps_no_other_from_its_turn(
+    odd: Exception, users: Users, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    looked: list[str] = []
+
+    def look(_: Any, here: ServicePlace) -> Any:
+        looked.append(here.model)
+        if here.model == "defects":
+            raise odd
+        return SimpleNamespace(wait=60.0, look=DriftLook.COUNTED)
+
+    def sleep(_: float) -> None:
+        raise StoppedError
+
+    monkeypatch.setattr(command_of_drift.DriftLooking, "look", look)
+    monkeypatch.setattr(time, "sleep", sleep)
+    here = [ServicePlace(project=PROJECT, environment="sandbox", tenant="vision", model=name) for name in ("defects", "embeddings")]
+    with pytest.raises(StoppedError):
+        command_of_drift.DriftLooking(here, output=command_of_drift.Output.TEXT, notify=None).watch("", alone=False)
+    assert looked == ["defects", "embeddings"]
+    assert f"vision/defects: something there is not as it should be ({type(odd).__name__}: " in capsys.readouterr().err

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from headway.contract.drift import NumberOf, Rhythm, WatchedNumber
 from headway.contract.sampling import Sample
+from headway.ledger.events import canonical
 from headway.release.evaluation.drift import conformal_ranks, drift_begun, drift_observed
 from headway.release.evaluation.watched import LETTERS, NumberStanding, celled, cut, hour_of, number_of
 
@@ -51,6 +52,11 @@ def test_what_was_never_met_lies_apart_from_the_value_that_most_have(usual: list
     assert celled([beyond], edges) not in celled(usual, edges)
 
 
+@pytest.mark.parametrize("largest", [1.79768e308, -1.79768e308])
+def test_no_value_of_a_caller_makes_an_edge_that_no_ledger_holds(largest: float):
+    assert canonical(cut([1.0] * 100 + [largest]))
+
+
 @pytest.mark.parametrize(
     ("value", "take"),
     [
@@ -58,6 +64,7 @@ def test_what_was_never_met_lies_apart_from_the_value_that_most_have(usual: list
         ([1, 2], "number"),
         ([], "largest"),
         (["a"], "mean"),
+        ([1e308] * 3, "mean"),
         (None, "place"),
         ([float("nan")], "largest"),
         ({}, "length"),

@@ -80,6 +80,13 @@ def test_a_release_without_that_golden_request_cannot_be_asked(replica: Callable
         ask_lines(PODS, replica(base), document, holdout(document), [1], Random(1))
 
 
+@pytest.mark.parametrize("said", [[60, "right"], [-1, "right"], [1, "right"]], ids=["beyond", "from the end", "twice"])
+def test_a_replica_that_answers_what_it_was_not_asked_is_not_believed(said: Any) -> None:
+    told = "\n".join(map(json.dumps, [[1, "right"], said]))
+    with pytest.raises(OutOfReachError, match="not asked"):
+        ask_lines(PODS, lambda *_: told, contract(), holdout(contract()), [1, 2], Random(1))
+
+
 def test_without_a_ready_replica_nobody_is_asked(replica: Callable[[str], Runner]) -> None:
     with pytest.raises(OutOfReachError, match="no replica that is ready"):
         ask_lines([], replica(""), contract(), holdout(contract()), [1], Random(1))
