@@ -12,6 +12,7 @@ from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
 from headway.contract.reading.document import LARGEST_DOCUMENT, Document, Place, read
 from headway.contract.reading.validation import contract_from
+from headway.environment.checkout import described as file_of
 from headway.problem import Exit, UserError
 
 CLUSTER = "cluster"
@@ -95,14 +96,14 @@ def described(project: Path, stack: str) -> tuple[str, Described]:
     environment, _, layer = stack.rpartition("-")
     folder = project / "stacks"
     known = sorted(f.stem.removeprefix("Pulumi.") for f in folder.glob(f"Pulumi.*-{CLUSTER}.yaml"))
-    file = folder / f"Pulumi.{stack}.yaml"
-    if layer != CLUSTER or not file.is_file():
+    if layer != CLUSTER:
         raise UserError(
             f"{stack} is not the stack of a cluster layer.",
             "Only a cluster layer says which network, pools and account an environment has.",
             f"Use one of {', '.join(known)}." if known else "Describe an environment in stacks/ first.",
             Exit.USAGE,
         )
+    file = file_of(project, environment)
     with file.open("rb") as opened:
         document = read(opened.read(LARGEST_DOCUMENT + 1), file.name)
     found, findings = contract_from(_sections(document), Described)

@@ -62,6 +62,13 @@ def _layers(project: Path, stack: str | None, environment: str | None) -> tuple[
             Exit.USAGE,
         )
     owner, _, layer = (stack or f"{environment}-").rpartition("-")
+    if layer not in ("", "platform", "cluster"):
+        raise UserError(
+            f"{stack} is no layer whose costs are listed.",
+            "Nothing was calculated.",
+            "Write --stack prod-cluster or prod-platform; `headway check -e prod --explain` says what each model costs.",
+            Exit.USAGE,
+        )
     _, cluster = described(project, f"{owner}-cluster" if layer in ("", "platform") else str(stack))
     nodes = cluster_month(cluster.billed)
     if layer == "cluster":

@@ -6,6 +6,7 @@ compared before it was copied (`--charts`).
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -47,8 +48,16 @@ def mirror(
     """
     from headway.environment.checkout import find
 
+    if pin and push is not None:
+        raise UserError(
+            "--pin and --push are two steps.",
+            "Nothing was done.",
+            "Run `headway mirror --pin`, look at what it wrote, then push.",
+            Exit.USAGE,
+        )
     checkout = find(project)
     found = installed_by(checkout)
+    _known(found, only or ())
     if pin:
         from headway.cli.mirror_pin import pin_all
 
@@ -64,6 +73,18 @@ def mirror(
         typer.echo(f"{len(found['charts'])} charts are what components/versions.py says")
         return
     typer.echo(json.dumps(found, indent=2) if output is Output.JSON else _text(found))
+
+
+def _known(found: dict[str, Any], only: Sequence[str]) -> None:
+    """Raises UserError for a text that nothing has in its name: a copy of nothing would look like a success."""
+    names = [each["image"] for each in found["images"]] + [each["chart"] for each in found["charts"]]
+    if absent := [text for text in only if not any(text in name for name in names)]:
+        raise UserError(
+            f"--only {absent[0]} is in the name of no chart and of no image.",
+            "Nothing was done.",
+            "`headway mirror` lists the names.",
+            Exit.USAGE,
+        )
 
 
 def installed_by(project: Path) -> dict[str, Any]:

@@ -51,11 +51,16 @@ def described(project: Path, environment: str, layer: str = "cluster") -> Path:
     file = project / "stacks" / f"Pulumi.{environment}-{layer}.yaml"
     if is_name(environment) and file.is_file():
         return file
-    known = ", ".join(_with(project, layer))
+    from difflib import get_close_matches
+
+    names = _with(project, layer)
+    known, near = ", ".join(names), next(iter(get_close_matches(environment, names, n=1)), None)
     raise UserError(
         f"There is no environment {environment}.",
         "Nothing was done.",
-        f"Name one of {known} with --environment." if known else "Describe an environment in stacks/ first.",
+        (f"Did you mean {near}? Environments are" if near else "Name one of") + f" {known}."
+        if known
+        else "Describe an environment in stacks/ first.",
         Exit.USAGE,
     )
 

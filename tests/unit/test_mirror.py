@@ -94,6 +94,19 @@ def packages(folder: Path, recorded: dict[str, str | None]) -> list[dict[str, st
     return [{"chart": name, "version": "1.0.0", "repository": "https://charts.test", "digest": digest} for name, digest in recorded.items()]
 
 
+@pytest.mark.parametrize(
+    ("words", "fact"),
+    [
+        (("--pin", "--push", "r.example.com/m"), "--pin and --push are two steps."),
+        (("--push", "r.example.com/m", "--only", "gpu-opertor"), "--only gpu-opertor is in the name of no chart and of no image."),
+    ],
+)
+def test_a_mirror_of_nothing_and_two_steps_at_once_are_refused(words: tuple[str, ...], fact: str) -> None:
+    refused = CliRunner().invoke(app, ["mirror", *words]).exception
+    assert isinstance(refused, UserError)
+    assert (refused.fact, refused.exit) == (fact, Exit.USAGE)
+
+
 def test_packages_that_are_what_was_recorded_pass(tmp_path: Path) -> None:
     charts = packages(tmp_path, {"one": f"sha256:{hashlib.sha256(b'one').hexdigest()}"})
     command.compare(charts, tmp_path)

@@ -66,7 +66,7 @@ def load_tenants(
 ) -> CheckResult:
     """Every tenant below `folder`, or those that are named in `only`. Never raises for what is in the files; lets through what `judge` raises."""
     loading = _Loading(folder, judge)
-    paths = [path for path in loading.entries(folder) if loading.is_tenant(path)]
+    paths = [path for path in loading.entries(folder) or () if loading.is_tenant(path)]
     left_out = [shown(path.name) for path in paths if only is not None and path.name not in only]
     contracts = [each for each in (loading.tenant(path) for path in paths if only is None or path.name in only) if each]
     loading.compare(loading.tenants)
@@ -152,15 +152,15 @@ class _Loading:
             if tenant is not None:
                 yield tenant
 
-    def entries(self, folder: FilePath) -> list[FilePath]:
+    def entries(self, folder: FilePath) -> list[FilePath] | None:
+        """What is in the folder, sorted; None where it cannot be read, which is a finding."""
         try:
             return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
         except OSError as error:
             fact = f"the folder cannot be read: {error.strerror}"
-            self._refuse(
-                folder, "folder-readable", fact, "None of its contracts is known", "Give a folder of tenants, or the folder of one"
-            )
-            return []
+            remedy = "Make it readable; or name another folder, of tenants or of one"
+            self._refuse(folder, "folder-readable", fact, "None of its contracts is known", remedy)
+            return None
 
     def is_tenant(self, path: FilePath) -> bool:
         if path.is_dir():
@@ -178,6 +178,8 @@ class _Loading:
     def tenant(self, folder: FilePath) -> TenantContracts | None:
         """The contracts in `folder`; None unless all of them are sound in themselves."""
         paths = self.entries(folder)
+        if paths is None:
+            return None
         if not any(path.name == TENANT_FILE for path in paths):
             self._refuse(
                 folder,

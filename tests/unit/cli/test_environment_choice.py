@@ -88,7 +88,7 @@ def test_a_checkout_without_environments_is_told_to_describe_one(tmp_path: Path)
 def test_commands_about_a_cluster_take_the_environment_as_all_others_do(words: tuple[str, ...], tmp_path: Path) -> None:
     project = checkout(tmp_path / "checkout", "dev", "prod")
     assert "which environment" in refusal(run(project, *words)).fact
-    assert refusal(run(project, *words, "-e", "moon")).fact == "moon-cluster is not the stack of a cluster layer."
+    assert refusal(run(project, *words, "-e", "moon")).fact == "There is no environment moon."
 
 
 def test_a_stack_that_is_typed_counts_before_the_variable() -> None:

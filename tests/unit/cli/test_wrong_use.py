@@ -105,6 +105,7 @@ REFUSED = [
         "Invalid value for '--speed': it should be greater",
         "`headway release start -h`",
     ),
+    ("cost -s prod-vision", "prod-vision is no layer whose costs are listed.", "Write --stack prod-cluster or prod-platform"),
     ("sandbox up --with monitring", "The sandbox has no monitring to bring up.", "Choose from autoscaling"),
 ]
 

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -510,6 +510,19 @@ def test_misspellings_are_looked_up_for_what_is_shown(tmp_path: Path, monkeypatc
 
 def test_a_missing_folder_is_a_problem(tmp_path: Path) -> None:
     assert set(rules(load_tenants(tmp_path / "gone"))) == {"folder-readable"}
+
+
+def test_a_tenants_folder_that_cannot_be_read_is_one_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "vision").mkdir()
+    real = Path.iterdir
+
+    def closed(path: Path) -> Iterator[Path]:
+        if path.name == "vision":
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path)
+
+    monkeypatch.setattr("pathlib.Path.iterdir", closed)
+    assert set(rules(load_tenants(tmp_path))) == {"folder-readable"}
 
 
 @pytest.mark.parametrize("engine", list(Engine))
