@@ -70,13 +70,14 @@ ENDS = (StateKind.MEMORY_KILLED, StateKind.PROBE_KILLED, StateKind.LOAD_FAILED, 
 PASSING = (*ENDS, StateKind.EVICTED, StateKind.STORAGE_EXCEEDED)
 """What happens in a moment; all others last."""
 SHORTLY_SECONDS = 600.0
-"""What began harm, began at most so long before it shows: a node's pods are made anew elsewhere five minutes after it was lost (Kubernetes,
-"Taints and Tolerations", `tolerationSeconds`)."""
+"""Between what began harm and its being seen, by pods or in series, lies at most so long: a node's pods are made anew elsewhere five minutes
+after it was lost (Kubernetes, "Taints and Tolerations", `tolerationSeconds`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """`subject`: the pod, node or release; `words`: what it says, for people; `since`: Unix seconds from which on it is so."""
+    """`subject`: the pod, node or release; `words`: what it says, for people; `since`: Unix seconds from which on it is so, or at which it
+    happened, the last time where it `repeats`."""
 
     kind: StateKind
     subject: str
@@ -84,6 +85,7 @@ class State:
     since: float | None = None
     pool: str = ""
     """The pool of nodes that a pod waits for."""
+    repeats: bool = False
     over: bool = False
     """It is past: every replica is ready again."""
 
@@ -163,7 +165,7 @@ class Facts:
     present: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     """Of each pod or GPU now, those too that were not there before."""
     states: tuple[State, ...] = ()
-    """Those that began early enough, and not so early that they harmed before."""
+    """Those that began with it."""
     changes: tuple[Change, ...] = ()
     hosts: Mapping[str, str] = field(default_factory=dict[str, str])
     """The node of each pod and GPU."""

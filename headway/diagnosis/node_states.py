@@ -89,6 +89,7 @@ def _unfit(pod: str, container: Body, at: float) -> Iterator[State]:
                     subject=pod,
                     words=on_one_line(f"container {container.get('name', '?')}: {line_of(text, found)}"),
                     since=since,
+                    repeats=container.get("restartCount", 0) > 1,
                 )
                 return
 

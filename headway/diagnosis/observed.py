@@ -6,10 +6,9 @@ causes.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 
 from headway.diagnosis.comparison import LEAST_BLOCKS, BeforeAfter, compared, mean
-from headway.diagnosis.facts import SHORTLY_SECONDS, Blindness, Change, Facts, ServedSettings, State
+from headway.diagnosis.facts import Blindness, Change, Facts, ServedSettings, State
 from headway.diagnosis.measure import Sight
 from headway.diagnosis.measures import MEASURES
 from headway.release.evidence.samples import TimedValue
@@ -39,9 +38,9 @@ class Observed:
         return self.series.get(measure, {}).get("", ())
 
 
-def facts(observed: Observed, onset: float | None, calm: float = 0.0, until: float = inf) -> Facts:
-    """What is known before `onset`, from `calm` on, and since; of states, those that began shortly before it or since, and before `until`.
-    The step in which it fell belongs to neither where there are others. None: nothing is compared."""
+def facts(observed: Observed, onset: float | None, calm: float = 0.0) -> Facts:
+    """What is known before `onset`, from `calm` on, and since. The step in which it fell belongs to neither where there are others. None:
+    nothing is compared."""
     whole: dict[str, BeforeAfter] = {}
     apart: dict[str, dict[str, BeforeAfter]] = {}
     present: dict[str, dict[str, float]] = {}
@@ -64,16 +63,11 @@ def facts(observed: Observed, onset: float | None, calm: float = 0.0, until: flo
         compared=whole,
         apart=apart,
         present=present,
-        states=tuple(each for each in observed.states if counts(each, onset, until)),
+        states=observed.states,
         changes=observed.changes,
         hosts=observed.hosts,
         settings=observed.settings,
     )
-
-
-def counts(state: State, onset: float | None, until: float) -> bool:
-    """Whether a state may explain what began then: one from long before harmed nobody until then."""
-    return onset is None or state.since is None or onset - SHORTLY_SECONDS <= state.since < until
 
 
 def _divided(samples: Sequence[TimedValue], onset: float | None, calm: float) -> tuple[list[float], list[float]]:

@@ -84,7 +84,7 @@ def _ended(pods: Iterable[Body], about: Events, at: float) -> Iterator[State]:
             if finished is None or long_ago(finished, at):
                 continue
             kind, words = how_it_ended(pod, each, about.get(name, ()))
-            yield State(kind=kind, subject=name, words=on_one_line(words), since=finished)
+            yield State(kind=kind, subject=name, words=on_one_line(words), since=finished, repeats=each.get("restartCount", 0) > 1)
 
 
 def nodes_of(deployments: Iterable[Body], pods: Iterable[Body], nodes: Iterable[Body]) -> list[Body]:

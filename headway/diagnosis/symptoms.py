@@ -6,10 +6,10 @@ from itertools import pairwise
 from math import inf
 
 from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
-from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, Facts, StateKind
+from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, Facts, State, StateKind
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
-from headway.diagnosis.observed import Observed, counts, facts
+from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.onset import Onset, onset
 
 _MOST_TIMES = 4
@@ -33,14 +33,14 @@ class SymptomSigns:
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """A symptom that holds now. `onset` in Unix seconds; None where it was there before one looked. `calm`: from when on it was well before;
-    `until`: when the next one of its kind began; `over`: all is well again."""
+    `states`: those that may explain it; `over`: all is well again."""
 
     symptom: Symptom
     says: str
     said: str
     onset: float | None
     calm: float = 0.0
-    until: float = inf
+    states: tuple[State, ...] = ()
     over: bool = False
 
 
@@ -124,7 +124,7 @@ def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:
     if not paged or paged[-1][1] < 1 or not burn:
         return None
     said = f"{burn[-1][1]:.1f} times as fast as it may, and there is no time before it to compare with"
-    return Seen(symptom=Symptom.BROKEN, says=shown.says, said=said, onset=None)
+    return Seen(symptom=Symptom.BROKEN, says=shown.says, said=said, onset=None, states=observed.states)
 
 
 def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: Test) -> Seen | None:
@@ -136,19 +136,32 @@ def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: T
         answer = test(facts(observed, began.time, began.calm))
         if answer.holds and (best is None or began.time < best[0].time):
             best = began, answer
-    return Seen(symptom=symptom, says=shown.says, said=best[1].said, onset=best[0].time, calm=best[0].calm) if best else None
+    if best is None:
+        return None
+    (began, answer), last = best, best[0].time + SHORTLY_SECONDS
+    states = tuple(each for each in _since(observed, began.time) if each.since is None or each.repeats or each.since <= last)
+    return Seen(symptom=symptom, says=shown.says, said=answer.said, onset=began.time, calm=began.calm, states=states)
 
 
 def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Iterator[Seen]:
     """One of what began together, the newest first, for what has long been so is not the cause of what is new."""
-    these = [each for each in observed.states if each.kind in shown.states]
-    times = sorted(each.since for each in these if each.since is not None)
+    times = sorted(each.since for each in observed.states if each.kind in shown.states and each.since is not None)
     began = [time for before, time in pairwise([-inf, *times]) if time - before > SHORTLY_SECONDS]
     until = inf
-    for time in began[: -_MOST_TIMES - 1 : -1] or ([None] if these else []):
-        known = tuple(each for each in these if counts(each, time, until))
-        said = Says(shown.states)(Facts(at=observed.at, states=known)).said
-        over = bool(shown.past) and all(each.over for each in known)
-        says = f"{shown.past}, the last one at {clock(max(each.since or 0.0 for each in known), observed.at)}" if over else shown.says
-        yield Seen(symptom=symptom, says=says, said=said, onset=time, until=until, over=over)
+    for time in began[: -_MOST_TIMES - 1 : -1] or [None]:
+        states = tuple(each for each in _since(observed, time) if each.since is None or each.since < until)
+        these = [each for each in states if each.kind in shown.states]
+        if these:
+            over = bool(shown.past) and all(each.over for each in these)
+            last = clock(max(each.since or 0.0 for each in these), observed.at)
+            said = Says(shown.states)(Facts(at=observed.at, states=states)).said
+            says = f"{shown.past}, the last one at {last}" if over else shown.says
+            yield Seen(symptom=symptom, says=says, said=said, onset=time, states=states, over=over)
         until = inf if time is None else time
+
+
+def _since(observed: Observed, onset: float | None) -> Iterator[State]:
+    """States that began shortly before that or later: what has long been so harmed nobody until then."""
+    for each in observed.states:
+        if onset is None or each.since is None or each.since >= onset - SHORTLY_SECONDS:
+            yield each

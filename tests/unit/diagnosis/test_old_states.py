@@ -29,6 +29,17 @@ def test_what_ended_long_before_did_not_end_what_hangs_now(old: StateKind) -> No
     assert first == (Symptom.FAILING, "server-hangs")
 
 
+def test_what_was_evicted_long_after_requests_began_to_fail_did_not_begin_that() -> None:
+    hangs, later = says(StateKind.PROBE_KILLED), ago(StateKind.EVICTED, -15 * MINUTE)
+    assert found(played(FAILING, states=(later, hangs)))[0] == (Symptom.FAILING, "server-hangs")
+
+
+def test_what_ended_again_long_after_may_have_begun_it() -> None:
+    again = replace(ago(StateKind.MEMORY_KILLED, -15 * MINUTE), repeats=True)
+    assert found(played(FAILING, states=(again,))) == [(Symptom.FAILING, "out-of-memory")]
+    assert found(played(FAILING, states=(replace(again, repeats=False),)))[0] == (Symptom.FAILING, "")
+
+
 @pytest.mark.parametrize("old", [StateKind.NODE_NOT_READY, StateKind.NODE_SET_APART])
 def test_a_node_that_was_lost_days_ago_is_not_why_a_replica_is_missing_now(old: StateKind) -> None:
     first, second = found(played(states=(says(StateKind.IMAGE_MISSING), ago(old, 3 * DAY, "node-2"))))
