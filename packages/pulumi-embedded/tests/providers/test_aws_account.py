@@ -426,3 +426,33 @@ def test_who_creates_a_cluster_has_an_entry_unless_that_is_declined(world: World
     world.make("eks/accessEntry", "another", clusterName=cluster.id, principalArn=f"{creator}-2")
     with pytest.raises(ProviderError, match="already in use on this cluster") if refused else nullcontext():
         world.make("eks/accessEntry", "creator", clusterName=cluster.id, principalArn=creator)
+
+
+def key_policy(principal: Any) -> str:
+    statement = {"Sid": "Uses", "Effect": "Allow", "Action": "kms:Decrypt", "Resource": "*", "Principal": principal}
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def test_a_key_whose_policy_names_a_role_that_is_not_there_is_refused(world: World) -> None:
+    """KMS looks each principal up (terraform-aws-modules/terraform-aws-kms#30: "one or more invalid principals")."""
+    role = world.role("deployer", name="deployer", path="/access/")
+    there = {"AWS": role.outputs["arn"]}
+    key = world.make("kms/key", "key", policy=key_policy(there))
+    gone = key_policy({"AWS": [role.outputs["arn"], role.outputs["arn"].replace("/access/", "/")]})
+    for refused in (lambda: world.make("kms/key", "other", policy=gone), lambda: key.update(policy=gone)):
+        with pytest.raises(ProviderError, match=r"invalid principals: arn:aws:iam::\d+:role/deployer is not in"):
+            refused()
+
+
+@pytest.mark.parametrize(
+    "principal",
+    [
+        {"AWS": "arn:aws:iam::000000000000:root"},
+        {"AWS": "arn:aws:iam::000000000000:role/aws-service-role/autoscaling.amazonaws.com/AWSServiceRoleForAutoScaling"},
+        {"AWS": "arn:aws:iam::111122223333:role/of-another-account"},
+        {"Service": "cloudwatch.amazonaws.com"},
+        "*",
+    ],
+)
+def test_a_key_may_name_whom_the_account_does_not_make(world: World, principal: Any) -> None:
+    assert world.make("kms/key", "key", policy=key_policy(principal)).read() is not None

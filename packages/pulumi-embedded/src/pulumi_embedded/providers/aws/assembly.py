@@ -8,6 +8,7 @@ from pulumi_embedded.providers.aws.account import SimulatedAccount
 from pulumi_embedded.providers.aws.backend import ObjectBackend
 from pulumi_embedded.providers.aws.clusters import AccessEntries, CapacityReservations, Clusters, LaunchTemplates, NodeGroups
 from pulumi_embedded.providers.aws.gateways import NAT_GATEWAY, NatGateways
+from pulumi_embedded.providers.aws.key_policies import KeyPolicies
 from pulumi_embedded.providers.aws.nodes import NodeMaker, no_nodes
 from pulumi_embedded.providers.aws.provider import AccountSite, AwsProvider
 from pulumi_embedded.providers.aws.schedules import Schedules
@@ -48,6 +49,8 @@ def backends(
         "aws:ec2/capacityReservation:CapacityReservation": CapacityReservations(),
         "aws:ec2/launchTemplate:LaunchTemplate": LaunchTemplates(),
         NAT_GATEWAY: NatGateways(account),
+        "aws:kms/key:Key": KeyPolicies(account),
+        "aws:kms/keyPolicy:KeyPolicy": KeyPolicies(account),
         "aws:eks/accessEntry:AccessEntry": AccessEntries(account),
         "aws:eks/cluster:Cluster": Clusters(account, plane),
         "aws:eks/nodeGroup:NodeGroup": NodeGroups(account, plane, make_nodes),
