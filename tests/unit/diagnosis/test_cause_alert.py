@@ -112,7 +112,7 @@ def test_labels_that_are_no_text_are_no_names(odd: Any) -> None:
     assert all(isinstance(each.tenant, str) and isinstance(each.model, str) for each in found)
 
 
-def test_people_hear_of_what_is_new_and_of_what_is_old_where_there_is_nothing_else() -> None:
+def test_people_hear_of_what_is_old_only_where_nothing_is_new() -> None:
     past = replace(says(StateKind.EVICTED), since=ONSET - 1800, over=True)
     days = replace(says(StateKind.NODE_NOT_READY, subject="n1"), since=ONSET - 3 * 86400)
     found = diagnoses(played({"compute": 0.060}, states=(past, days)))
