@@ -44,9 +44,9 @@ class MessagePlaces:
 
 def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, urgency: str = PAGE) -> tuple[KnownCause, ...]:
     """One service's diagnoses as alerts, in the form of Alertmanager's API. `receiver`: the contract's; `urgency`: of what they explain. What is
-    over, or began long before, is told where nothing else is."""
+    over, or with a page what began long before, is told where nothing else is."""
     causes = [each for each in found if each.verdict is DiagnosisVerdict.CAUSE]
-    new = [each for each in causes if not each.over and not long_ago(each.onset, each.at)]
+    new = [each for each in causes if not each.over and not (urgency == PAGE and long_ago(each.onset, each.at))]
     return tuple(_alert(each, receiver, places, urgency) for each in (new or causes)[:MOST_CAUSES] or found[:1])
 
 
