@@ -5,6 +5,7 @@ Exit code 0 where nothing is wrong, 1 where something is, 3 where too little cou
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -89,7 +90,8 @@ def _of_alert(file: Path) -> tuple[str, datetime]:
     from headway.diagnosis.notification import LARGEST_BYTES, service_of
 
     try:
-        body = typer.get_binary_stream("stdin").read(LARGEST_BYTES + 1) if str(file) == "-" else file.read_bytes()
+        with nullcontext(typer.get_binary_stream("stdin")) if str(file) == "-" else file.open("rb") as told:
+            body = told.read(LARGEST_BYTES + 1)
     except OSError as error:
         raise UserError(
             f"{file} cannot be read: {error.strerror}.", "Nothing was read.", "Name the notification's file.", Exit.USAGE

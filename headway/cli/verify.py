@@ -1,6 +1,7 @@
 """`headway verify`: whether an environment does, after an apply, what its layers promise; kept as an attestation."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -61,6 +62,13 @@ def verify(
     checkout, environment = find(project), to_write(environment, project)
     described(checkout, environment)
     checks = chosen(only or ())
+    if keep and not (os.access(keep.parent, os.W_OK) and keep.parent.is_dir() and not keep.is_dir()):
+        raise UserError(
+            f"{keep} cannot be written.",
+            "The attestation would be lost; nothing was done.",
+            "Name a file in a folder that is there.",
+            Exit.USAGE,
+        )
     if release:
         _released(release, environment, checkout)
     site = _site(checkout, environment, image, release)

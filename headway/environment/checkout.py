@@ -10,13 +10,15 @@ ENVIRONMENT_VARIABLE = "HEADWAY_ENVIRONMENT"
 """Names the environment that commands mean where none is told."""
 SANDBOX = "sandbox"
 """The environment in which nothing can be broken."""
+_LONGEST = 63
+"""Of a name of a Kubernetes namespace; what a path of a file takes is longer."""
 _NAME = re.compile("[a-z]([a-z0-9-]*[a-z0-9])?")
 
 
 def is_name(text: str) -> bool:
     """Whether an environment, a tenant or a model may be called that: it becomes part of paths, of keys and of
     objects' names."""
-    return _NAME.fullmatch(text) is not None
+    return len(text) <= _LONGEST and _NAME.fullmatch(text) is not None
 
 
 def find(start: Path | None = None) -> Path:

@@ -40,8 +40,8 @@ def opened(address: str) -> LedgerStore:
         prefix = parts.path.strip("/")
         return S3Store(client(), parts.netloc, f"{prefix}/" if prefix else "")
     raise UserError(
-        f"{LEDGER_VARIABLE} is {address!r}, which is no address of a ledger.",
+        f"{address!r} is no address of a ledger.",
         "Without the ledger nobody knows which release has which traffic; nothing was done.",
-        "Write s3://bucket/prefix, or file:///folder for one machine.",
+        f"Write s3://bucket/prefix, or file:///folder for one machine; {LEDGER_VARIABLE} or HEADWAY_SANDBOX_LEDGER may name it.",
         Exit.USAGE,
     )

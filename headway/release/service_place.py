@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from headway.environment.checkout import described, find, is_name
 from headway.environment.port import Environment, OutOfReachError
-from headway.problem import Exit, UserError
+from headway.problem import Exit, UserError, shown
 
 if TYPE_CHECKING:
     from headway.contract.drift import WatchedTraffic
@@ -315,7 +315,7 @@ def place(service: str, environment: str, project: Path | None, prometheus: str 
     tenant, slash, model = service.partition("/")
     if not slash or not is_name(tenant) or not is_name(model):
         raise UserError(
-            f"{service!r} names no service.", "Nothing was done.", "Write <tenant>/<model>, such as vision/defects.", Exit.USAGE
+            f"{shown(service)!r} names no service.", "Nothing was done.", "Write <tenant>/<model>, such as vision/defects.", Exit.USAGE
         )
     root = find(project)
     described(root, environment)

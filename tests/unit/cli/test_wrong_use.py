@@ -106,11 +106,18 @@ REFUSED = [
         "`headway release start -h`",
     ),
     ("cost -s prod-vision", "prod-vision is no layer whose costs are listed.", "Write --stack prod-cluster or prod-platform"),
+    (f"status {'a' * 100_000}/b", f"'{'a' * 57}...' names no service.", "Write <tenant>/<model>"),
+    (
+        "verify -e sandbox --keep /nonexistent/kept.json",
+        "/nonexistent/kept.json cannot be written.",
+        "Name a file in a folder that is there.",
+    ),
+    ("diagnose --alert /dev/zero", "/dev/zero is no notification of Alertmanager: more than", "Give the JSON that a webhook got."),
     ("sandbox up --with monitring", "The sandbox has no monitring to bring up.", "Choose from autoscaling"),
 ]
 
 
-@pytest.mark.parametrize(("words", "fact", "remedy"), REFUSED, ids=[words for words, *_ in REFUSED])
+@pytest.mark.parametrize(("words", "fact", "remedy"), REFUSED, ids=[words[:60] for words, *_ in REFUSED])
 def test_wrong_words_are_refused_before_anything_is_done(typed: Typed, words: str, fact: str, remedy: str) -> None:
     code, said = typed(*words.split())
     assert code == Exit.USAGE

@@ -134,7 +134,7 @@ REFUSALS: list[tuple[Callable[[Path], object], Exit, str]] = [
         Exit.ENVIRONMENT,
         r"The ledger's store let a second writer overwrite an object: it does not enforce conditional writes\.",
     ),
-    (lambda root: opened("ledger"), Exit.USAGE, r"HEADWAY_LEDGER is 'ledger', which is no address of a ledger\."),
+    (lambda root: opened("ledger"), Exit.USAGE, r"'ledger' is no address of a ledger\."),
     (
         lambda root: released(FolderStore(root), CHAIN, "0" * 64),
         Exit.REFUSED,
