@@ -40,6 +40,8 @@ WATCHED = 1.0
 LEAST_ANSWERS = 10.0
 _LATE_SECONDS = 20.0
 """After a window's end, until each target has been read once more and its samples are there."""
+_SHORTEST_SECONDS, _LONGEST_SECONDS = 1e-9, 86400.0
+"""That anything computed here takes; pods may say any number, whose quotient could be none."""
 _MOST_THROTTLED = 0.05
 """Share of scheduling periods."""
 _SHOWN_WINDOWS = 20
@@ -123,13 +125,13 @@ def _window(of: Callable[[str], float]) -> ReplicaWindow:
     total, answers, batches = (of(name) for name in _TRITON)
     batch, seconds = _ratio(answers, batches), total / 1e6
     if math.isnan(total):
-        total, answers = of(_VLLM[0]), of(_VLLM[1])
-        batch, seconds = _ratio(of(_VLLM[2]), of(_VLLM[3])), total
+        answers, seconds = of(_VLLM[1]), of(_VLLM[0])
+        batch = _ratio(of(_VLLM[2]), of(_VLLM[3]))
     throttled = _ratio(of(_QUOTA[0]), of(_QUOTA[1])) > _MOST_THROTTLED
     stalled = any(_ratio(of(each) * batch, seconds) > _MOST_STALLED for each in _STALLS)
-    judged = answers >= LEAST_ANSWERS and not throttled and not stalled
-    size = (batch, of(_CACHE), _ratio(*map(of, _BYTES)))
-    return ReplicaWindow(_ratio(total, answers) if judged else math.nan, size)
+    size, time = (batch, of(_CACHE), _ratio(*map(of, _BYTES))), _ratio(seconds, answers)
+    judged = answers >= LEAST_ANSWERS and _SHORTEST_SECONDS < time < _LONGEST_SECONDS and not throttled and not stalled
+    return ReplicaWindow(time if judged else math.nan, size)
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -179,8 +179,14 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("a replica's proxy is believed of everybody", "[of_pod, own],", "[of_pod],"),
         opened("a proxy says whose it is", '"targetLabel": "namespace"', '"targetLabel": "destination_service_namespace"'),
     ),
-    "Stop node health by large pods": (
+    "Stop node health by odd pods": (
         opened("a list that is too large ends the look", "if size == 1:", "if size:", raises="headway.problem.UserError"),
+        opened(
+            "times of any size are compared",
+            " and _SHORTEST_SECONDS < time < _LONGEST_SECONDS",
+            file="headway/diagnosis/sibling_watch.py",
+            raises="OverflowError",
+        ),
     ),
     "Make a namespace one of no tenant": (
         opened(

@@ -118,16 +118,22 @@ NODES = tuple(node(number) for number in range(SIBLINGS))
 
 
 def played(
-    slow: float = 1.0, *, since: float = 0.0, throttled: bool = False, answers: float = 300.0, waits: float = 0.0
+    slow: float = 1.0,
+    *,
+    since: float = 0.0,
+    throttled: bool = False,
+    answers: float = 300.0,
+    waits: float = 0.0,
+    others: float = 1.0,
 ) -> Callable[[float, float], Iterable[Series]]:
     """Counters of Triton read every quarter of a minute; the first replica takes `slow` times as long from `since` on, and waits
-    for its node for `waits` seconds in each."""
+    for its node for `waits` seconds in each; all else takes `others` times as long as usual."""
 
     def ask(seconds: float, at: float) -> Iterable[Series]:
         moments = np.arange(math.ceil((at - seconds) / 15) * 15, at, 15.0)
         for number in range(SIBLINGS):
             labels = {"namespace": "vision", "pod": f"defects-{number}"}
-            rate = [slow if number == 0 and moment > since else 1.0 for moment in moments]
+            rate = [slow if number == 0 and moment > since else others for moment in moments]
             count = answers * np.arange(1, len(moments) + 1)
             for name, values in (
                 ("nv_inference_compute_infer_duration_us", 1e4 * answers * np.cumsum(rate)),
@@ -176,6 +182,11 @@ def test_a_replica_that_waits_for_its_node_is_not_judged(waits: float, judged: l
 
 def test_a_replica_with_few_answers_is_not_judged() -> None:
     assert SiblingWatch(ask=played(1.3, answers=9.0))(NODES, NOW) == {}
+
+
+def test_times_that_nothing_takes_are_not_judged_and_end_nothing() -> None:
+    """A pod may say any number: the quotient of these two is none."""
+    assert SiblingWatch(ask=played(1e160, since=NOW - 1000, others=1e-160))(NODES, NOW) == {}
 
 
 def test_versions_and_pools_are_never_compared() -> None:
