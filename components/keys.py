@@ -28,6 +28,7 @@ _MAKING = (
     "kms:GetKeyPolicy",
     "kms:GetKeyRotationStatus",
     "kms:ListResourceTags",
+    "kms:PutKeyPolicy",
 )
 _THIS_KEY = "In a key's own policy '*' is that key"
 
@@ -99,6 +100,8 @@ def account_decides(account_id: str) -> Statement:
 def key_makers(deployer: str, grants: Conditions | None) -> tuple[Statement, ...]:
     """Who makes the key: its rotation and alias, what the provider reads of it, and the grant for a service that uses it at once.
 
+    And to change this policy: KMS makes no key whose policy would not let its maker do so (API reference, CreateKey, Policy), by the maker's
+    own policies if this one leaves it to them (aws-samples/rds-snapshot-export-to-s3-pipeline#8), where the tag of a key to come says nothing.
     ECR's grant is asked for through ECR (its user guide, "Encryption at rest"). EKS's has no condition: "`kms:GrantIsForAWSResource` is not
     supported for the CreateCluster action, and should not be used" (EKS user guide, `enable-kms.adoc`).
     """

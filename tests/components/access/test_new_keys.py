@@ -44,7 +44,11 @@ def may(who: Duty, action: str, key: Registration, context: Mapping[str, str], *
 
 
 def asked(name: str) -> Iterator[tuple[str, Mapping[str, str]]]:
-    """What a first apply asks of a key once it is there, with what KMS knows of each request."""
+    """What a first apply asks of a key, with what KMS knows of each request."""
+    # By KMS itself before it makes the key: "It must allow the principal that is making the CreateKey request to make a subsequent
+    # PutKeyPolicy request" (API reference, CreateKey, Policy). Whoever may not by his own policies is refused a policy that leaves it to
+    # them, with "The new key policy will not allow you to update the key policy in the future".
+    yield "kms:PutKeyPolicy", {}
     for type in (KEY, "aws:kms/alias:Alias"):
         for operation in f"{CALLS[type].create} {CALLS[type].read}".split():
             if operation not in ("CreateKey", "ListAliases"):
