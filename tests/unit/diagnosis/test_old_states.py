@@ -10,7 +10,12 @@ from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import diagnoses
 from tests.unit.diagnosis.played import AT, ONSET, played, says
+from tests.unit.diagnosis.test_diagnosis import CASES
+from tests.unit.diagnosis.test_node_causes import CASES as NODE_CASES
+from tests.unit.diagnosis.test_way_causes import CASES as WAY_CASES
 
+TOLD = {cause: each for cause, each in {**CASES, **NODE_CASES, **WAY_CASES}.items() if each.states}
+"""Causes of which objects tell."""
 MINUTE, DAY = 60.0, 86_400.0
 FAILING = {"errors": 0.3, "unreached": 0.3}
 
@@ -21,6 +26,13 @@ def ago(kind: StateKind, seconds: float, subject: str = "defects-r0123456789-5b6
 
 def found(observed: Observed) -> list[tuple[Symptom | None, str]]:
     return [(each.symptom, each.cause) for each in diagnoses(observed)]
+
+
+@pytest.mark.parametrize("cause", TOLD)
+def test_no_cause_is_masked_by_whatever_was_so_hours_before(cause: str) -> None:
+    calm = TOLD[cause]
+    old = tuple(ago(kind, 180 * MINUTE) for kind in StateKind)
+    assert {*found(calm)} <= {*found(replace(calm, states=(*calm.states, *old)))}
 
 
 @pytest.mark.parametrize("old", [StateKind.EVICTED, StateKind.MEMORY_KILLED, StateKind.DISK_FULL, StateKind.DRIVER_UNFIT])
