@@ -125,7 +125,7 @@ def test_only_workers_may_reach_the_endpoint_inside_the_network() -> None:
     assert policy["egress"] == [{"to": blocks, "ports": [{"port": 443, "protocol": "TCP"}]}]
 
 
-def test_where_queues_answer_on_the_internet_no_pod_that_calls_itself_a_worker_goes_inside() -> None:
+def test_where_queues_answer_on_the_internet_no_pod_called_a_worker_goes_inside() -> None:
     assert "queue-egress" not in dict(network_policies("vision", SURROUNDINGS, queues=True))
 
 

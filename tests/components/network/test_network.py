@@ -209,7 +209,7 @@ def test_what_our_own_identities_may_do_passes_the_endpoints() -> None:
     assert [action for action in scaler if not any(fnmatchcase(action, pattern) for pattern in admitted)] == []
 
 
-def test_what_traces_logs_and_an_upload_of_artifacts_ask_of_s3_passes_its_endpoint() -> None:
+def test_what_traces_logs_and_an_upload_ask_of_s3_passes_its_endpoint() -> None:
     rendered = {action for addon in (loki, tempo) for s in addon.permissions("arn:aws:s3:::b") for action in s.actions}
     assert (rendered | set(RIGHTS)) - set(ACTIONS["s3"]) == set()
 
