@@ -6,13 +6,17 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.completion import environment_names
 from headway.cli.environment_choice import EnvironmentOption, named
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
 
 
 def access(
-    told: Annotated[str | None, typer.Argument(metavar="ENVIRONMENT", help="such as prod; -e says the same", show_default=False)] = None,
+    told: Annotated[
+        str | None,
+        typer.Argument(metavar="ENVIRONMENT", autocompletion=environment_names, help="such as prod; -e says the same", show_default=False),
+    ] = None,
     environment: EnvironmentOption = None,
     output: OutputOption = Output.TEXT,
     bootstrap: Annotated[bool, typer.Option("--bootstrap", help="only the policy of who applies the access layer first, as JSON")] = False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli.backtest_view import backtest_lines
+from headway.cli.completion import services
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
 
@@ -44,7 +45,9 @@ class RehearsalSettings:
 
 
 def backtest(
-    model: Annotated[str, typer.Argument(metavar="TENANT/MODEL", help="the model whose contract and history are used")],
+    model: Annotated[
+        str, typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="the model whose contract and history are used")
+    ],
     prometheus: Annotated[
         list[str], typer.Option("--prometheus", help="address of a Prometheus; more than once: asked in this order")
     ] = _NONE,

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli import starters
+from headway.cli.completion import environment_names
 from headway.cli.contract_judges import judges, provable, registries, surroundings
 from headway.cli.environment_choice import typed
 from headway.cli.output import Output, OutputOption
@@ -62,6 +63,7 @@ def check(
             "-e",
             envvar=ENVIRONMENT_VARIABLE,
             show_envvar=True,
+            autocompletion=environment_names,
             help="also check against the GPU pools of stacks/Pulumi.<environment>-cluster.yaml",
         ),
     ] = None,

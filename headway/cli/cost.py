@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import priced_stacks
 from headway.cli.environment_choice import EnvironmentOption, typed
 from headway.cli.output import Output, OutputOption
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 def cost(
     context: typer.Context,
-    stack: Annotated[str | None, typer.Option("--stack", "-s", help="one layer, such as prod-cluster or prod-platform")] = None,
+    stack: Annotated[
+        str | None, typer.Option("--stack", "-s", autocompletion=priced_stacks, help="one layer, such as prod-cluster or prod-platform")
+    ] = None,
     environment: EnvironmentOption = None,
     use: Annotated[
         list[str] | None, typer.Option("--use", help="how much of what is paid by use there is a month, such as nat=2Ti; repeatable")

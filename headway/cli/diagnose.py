@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import services
 from headway.cli.environment_choice import EnvironmentOption, to_read
 from headway.cli.release_options import ProjectOption, PrometheusOption
 from headway.problem import Exit, UserError
@@ -37,7 +38,8 @@ _LONGEST = timedelta(days=7)
 
 def diagnose(
     service: Annotated[
-        str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service in full; everything that hurts otherwise.")
+        str | None,
+        typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="One service in full; everything that hurts otherwise."),
     ] = None,
     at: Annotated[
         str | None, typer.Option("--at", help="At which moment, such as `10m` ago or a time with its zone; now otherwise.")

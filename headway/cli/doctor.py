@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import cluster_stacks
 from headway.cli.environment_choice import EnvironmentOption, cluster_stack
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit
@@ -46,7 +47,10 @@ _ONLINE = (
 def doctor(
     context: typer.Context,
     environment: EnvironmentOption = None,
-    stack: Annotated[str | None, typer.Option("--stack", "-s", help="the same by its cluster layer's stack, such as dev-cluster")] = None,
+    stack: Annotated[
+        str | None,
+        typer.Option("--stack", "-s", autocompletion=cluster_stacks, help="the same by its cluster layer's stack, such as dev-cluster"),
+    ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="ask nothing of AWS; only this machine and the stack file are checked")
     ] = False,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli import look_loop
+from headway.cli.completion import services
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.look_voice import LookVoice
 from headway.cli.output import Output, OutputOption
@@ -31,7 +32,8 @@ _WORST = (Exit.REFUSED, Exit.ENVIRONMENT, Exit.UNDER_WAY)
 
 def drift(
     service: Annotated[
-        str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service; otherwise each whose contract has `drift`.")
+        str | None,
+        typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="One service; otherwise each whose contract has `drift`."),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again whenever there is something new, until stopped.")] = False,
     serve: Annotated[

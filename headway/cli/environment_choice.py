@@ -8,16 +8,9 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.completion import environment_names
 from headway.environment.checkout import ENVIRONMENT_VARIABLE, SANDBOX, environments, find
 from headway.problem import Exit, UserError
-
-
-def _complete(incomplete: str) -> list[str]:
-    try:
-        return [name for name in environments(find()) if name.startswith(incomplete)]
-    except (UserError, OSError):
-        return []
-
 
 EnvironmentOption = Annotated[
     str | None,
@@ -27,7 +20,7 @@ EnvironmentOption = Annotated[
         envvar=ENVIRONMENT_VARIABLE,
         show_envvar=True,
         metavar="NAME",
-        autocompletion=_complete,
+        autocompletion=environment_names,
         help="Which environment, such as prod.",
     ),
 ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli import look_loop
+from headway.cli.completion import services
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.look_voice import LookVoice
 from headway.cli.output import Output, OutputOption
@@ -32,7 +33,10 @@ _WORST = (Exit.ROLLED_BACK, Exit.REFUSED, Exit.ENVIRONMENT, Exit.UNDER_WAY)
 
 def evaluate(
     service: Annotated[
-        str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service; otherwise each whose contract has `evaluation`.")
+        str | None,
+        typer.Argument(
+            metavar="TENANT/MODEL", autocompletion=services, help="One service; otherwise each whose contract has `evaluation`."
+        ),
     ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again whenever a round is due, until stopped.")] = False,
     serve: Annotated[

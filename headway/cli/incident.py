@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import services
 from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.release_options import ProjectOption, PrometheusOption
 from headway.problem import Exit, UserError, printable
@@ -33,7 +34,9 @@ _NOT_TAKEN = {
 @app.command()
 def capture(
     out: Annotated[Path, typer.Option("--out", help="The folder; it must not exist yet.")],
-    service: Annotated[str | None, typer.Argument(metavar="[TENANT/MODEL]", help="Which service; --alert names one too.")] = None,
+    service: Annotated[
+        str | None, typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="Which service; --alert names one too.")
+    ] = None,
     at: Annotated[str | None, typer.Option("--at", help="At which moment, such as `10m` ago or a time with its zone.")] = None,
     since: Annotated[str, typer.Option("--since", help="How far back: `1h`, `6h`.")] = "1h",
     alert: Annotated[Path | None, typer.Option("--alert", help="A notification as Alertmanager sends it; `-`: standard input.")] = None,

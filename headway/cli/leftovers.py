@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import cluster_stacks
 from headway.cli.environment_choice import EnvironmentOption, cluster_stack
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 def leftovers(
     context: typer.Context,
     environment: EnvironmentOption = None,
-    stack: Annotated[str | None, typer.Option("--stack", "-s", help="the same by its cluster layer's stack, such as dev-cluster")] = None,
+    stack: Annotated[
+        str | None,
+        typer.Option("--stack", "-s", autocompletion=cluster_stacks, help="the same by its cluster layer's stack, such as dev-cluster"),
+    ] = None,
     tenant: Annotated[str | None, typer.Option("--tenant", help="only what is left of this tenant, while the environment lives")] = None,
     output: OutputOption = Output.TEXT,
     project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import tenants_and_services
 from headway.cli.environment_choice import EnvironmentOption, to_read
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
@@ -19,7 +20,7 @@ _MOST_LINES = 5000
 
 
 def logs(
-    service: Annotated[str, typer.Argument(metavar="TENANT[/MODEL]", help="Whose lines.")],
+    service: Annotated[str, typer.Argument(metavar="TENANT[/MODEL]", autocompletion=tenants_and_services, help="Whose lines.")],
     release: Annotated[str, typer.Option("--release", "-r", help="Of one release, such as r0123456789.")] = "",
     pod: Annotated[str, typer.Option("--pod", help="Of pods whose name begins like this.")] = "",
     container: Annotated[str, typer.Option("--container", "-c", help="Of one container, such as `server` or `fetch`.")] = "",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.completion import environment_names
 from headway.cli.listening_place import listening_place
 from headway.cli.loop_process import told_to_end
 from headway.cli.output import Output, OutputOption
@@ -30,7 +31,12 @@ KubeconfigOption = Annotated[
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        "--environment", "-e", metavar="ENVIRONMENT", help="The cluster of an environment, not a kubeconfig's.", show_default=False
+        "--environment",
+        "-e",
+        metavar="ENVIRONMENT",
+        autocompletion=environment_names,
+        help="The cluster of an environment, not a kubeconfig's.",
+        show_default=False,
     ),
 ]
 NodeArgument = Annotated[str, typer.Argument(metavar="NODE", help="The node's name, as `headway nodes` shows it.")]

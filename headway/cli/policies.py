@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import policy_rules
 from headway.problem import Exit, UserError
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ class PoliciesOutput(StrEnum):
 
 def policies(
     rule: Annotated[
-        str | None, typer.Argument(metavar="[RULE]", help="one rule, explained; all of them otherwise", show_default=False)
+        str | None,
+        typer.Argument(metavar="RULE", autocompletion=policy_rules, help="one rule, explained; all of them otherwise", show_default=False),
     ] = None,
     output: Annotated[
         PoliciesOutput, typer.Option("--output", "-o", help="text for people, json for machines, markdown for docs/policies.md")

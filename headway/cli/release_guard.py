@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import tenants
 from headway.cli.environment_choice import EnvironmentOption, to_write
 from headway.cli.release_options import ProjectOption
 from headway.problem import Exit, UserError, printable
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
 
 
 def guard(
-    tenant: Annotated[str | None, typer.Argument(help="Whose services; every tenant's with --in-cluster.", show_default=False)] = None,
+    tenant: Annotated[
+        str | None, typer.Argument(autocompletion=tenants, help="Whose services; every tenant's with --in-cluster.", show_default=False)
+    ] = None,
     environment: EnvironmentOption = None,
     project: ProjectOption = None,
     in_cluster: Annotated[bool, typer.Option("--in-cluster", help="Use the identity of the pod that this runs in.")] = False,

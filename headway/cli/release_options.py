@@ -5,9 +5,10 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.completion import services
 from headway.problem import Exit, UserError
 
-ServiceArgument = Annotated[str, typer.Argument(metavar="TENANT/MODEL", help="Which service.")]
+ServiceArgument = Annotated[str, typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="Which service.")]
 ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 PrometheusOption = Annotated[str | None, typer.Option("--prometheus", help="Its address; found from the environment otherwise.")]
 ReasonOption = Annotated[str, typer.Option("--reason", help="Why; kept in the ledger.")]

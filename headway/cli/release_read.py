@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import services
 from headway.cli.environment_choice import EnvironmentOption, to_read
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption, ServiceArgument
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
 
 
 def status(
-    service: Annotated[str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service; all of them otherwise.")] = None,
+    service: Annotated[
+        str | None, typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="One service; all of them otherwise.")
+    ] = None,
     environment: EnvironmentOption = None,
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,

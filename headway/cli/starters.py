@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headway.cli.completion import environment_names, tenants
 from headway.environment.checkout import ENVIRONMENT_VARIABLE, SANDBOX
 from headway.problem import Exit, UserError
 
@@ -29,7 +30,14 @@ def new_tenant(
     name: Annotated[str, typer.Argument(help="the tenant's name")],
     environment: Annotated[
         str,
-        typer.Option("--environment", "-e", envvar=ENVIRONMENT_VARIABLE, show_envvar=True, help="the first environment that has it"),
+        typer.Option(
+            "--environment",
+            "-e",
+            envvar=ENVIRONMENT_VARIABLE,
+            show_envvar=True,
+            autocompletion=environment_names,
+            help="the first environment that has it",
+        ),
     ] = SANDBOX,
     folder: _Folder = DEFAULT_FOLDER,
 ) -> None:
@@ -65,7 +73,7 @@ def new_tenant(
 
 @app.command("model")
 def new_model(
-    tenant: Annotated[str, typer.Argument(help="the tenant that the model belongs to")],
+    tenant: Annotated[str, typer.Argument(autocompletion=tenants, help="the tenant that the model belongs to")],
     name: Annotated[str, typer.Argument(help="the model's name")],
     runtime: Annotated[StarterRuntime, typer.Option("--runtime", "-r", help="the server that runs the model")] = StarterRuntime.TRITON,
     folder: _Folder = DEFAULT_FOLDER,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headway.cli.completion import services
 from headway.cli.environment_choice import EnvironmentOption, to_read
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption, PrometheusOption
@@ -32,7 +33,9 @@ _LOOK_SECONDS = 3.0
 
 
 def status(
-    service: Annotated[str | None, typer.Argument(metavar="[TENANT/MODEL]", help="One service in full; all of them otherwise.")] = None,
+    service: Annotated[
+        str | None, typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="One service in full; all of them otherwise.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", "-w", help="Look again every few seconds, until Ctrl-C.")] = False,
     environment: EnvironmentOption = None,
     project: ProjectOption = None,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headway.cli.completion import services, verify_checks
 from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.output import Output, OutputOption
 from headway.cli.release_options import ProjectOption
@@ -33,9 +34,15 @@ _MARKS = {"passed": "[green]✓[/]", "failed": "[red]✗[/]", "not shown here": 
 def verify(
     context: typer.Context,
     environment: EnvironmentOption = None,
-    only: Annotated[list[str] | None, typer.Option("--only", metavar="CHECK", help="Run only this check; may be repeated.")] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option("--only", metavar="CHECK", autocompletion=verify_checks, help="Run only this check; may be repeated."),
+    ] = None,
     release: Annotated[
-        str | None, typer.Option("--release", metavar="TENANT/MODEL", help="First release what this service's contract describes.")
+        str | None,
+        typer.Option(
+            "--release", metavar="TENANT/MODEL", autocompletion=services, help="First release what this service's contract describes."
+        ),
     ] = None,
     image: Annotated[str, typer.Option("--image", help="What probes run: an image with Python, by digest. Default: headway:loops.")] = "",
     keep: Annotated[

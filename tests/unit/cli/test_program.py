@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from headway import VERSION
 from headway.cli.catalogue import CATALOGUE, EXAMPLES
+from headway.cli.completion import environment_names, services
 from headway.cli.main import app
 from tests import dry_runs
 
@@ -103,10 +104,36 @@ def test_shells_are_told_how_a_word_goes_on(shell: str, words: dict[str, str]) -
     assert "release" in ended.stdout, ended.stderr
 
 
-def test_shells_are_told_the_environments_of_the_checkout() -> None:
-    environment = {**os.environ, "_HEADWAY_COMPLETE": "complete_bash", "COMP_WORDS": "headway release status -e s", "COMP_CWORD": "4"}
-    ended = subprocess.run([PROGRAM], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert ended.stdout.split() == ["sandbox", "staging"]
+@pytest.mark.parametrize(
+    ("typed", "goes_on"),
+    [
+        ("release status -e s", ["sandbox", "staging"]),
+        ("check -e pr", ["prod"]),
+        ("nodes -e pr", ["prod"]),
+        ("release start vision/d", ["vision/defects"]),
+        ("status vision/d", ["vision/defects"]),
+        ("logs v", ["vision", "vision/defects", "vision/embeddings"]),
+        ("policies image-by", ["image-by-digest"]),
+        ("cost -s dev", ["dev-cluster", "dev-platform"]),
+        ("doctor -s dev", ["dev-cluster"]),
+        ("verify --only m", ["mig", "mesh"]),
+        ("new model h", ["hello"]),
+    ],
+)
+def test_shells_are_told_what_the_checkout_has(typed: str, goes_on: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    environment = {"_HEADWAY_COMPLETE": "complete_bash", "COMP_WORDS": f"headway {typed}", "COMP_CWORD": str(len(typed.split()))}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.chdir(ROOT)
+        for name, value in environment.items():
+            patched.setenv(name, value)
+        with pytest.raises(SystemExit):
+            app([], prog_name="headway")
+    assert capsys.readouterr().out.split() == goes_on
+
+
+def test_shells_are_told_nothing_outside_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert environment_names("") == services("") == []
 
 
 @pytest.mark.parametrize(
