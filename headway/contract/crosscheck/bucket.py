@@ -14,7 +14,7 @@ from headway.problem import Problem, problem
 
 def of_another_environment(model: Model, environment: str, account_id: str) -> Iterator[Problem]:
     """Places in a bucket of the platform that is not the one of this environment, in this account."""
-    places = [(("artifact", "uri"), model.artifact.uri)]
+    places: list[tuple[tuple[str, ...], str]] = [(("artifact", "uri"), model.artifact.uri)]
     if model.evaluation:
         places.append((("evaluation", "holdout", "uri"), model.evaluation.holdout.uri))
     for path, uri in places:
