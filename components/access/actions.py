@@ -26,7 +26,6 @@ _TABLE: Mapping[str, str] = {
     "aws:autoscaling/schedule:Schedule": "autoscaling:DescribeScheduledActions autoscaling:PutScheduledUpdateGroupAction "
     "autoscaling:DeleteScheduledAction",
     "aws:autoscaling/tag:Tag": "autoscaling:DescribeTags autoscaling:CreateOrUpdateTags autoscaling:DeleteTags",
-    "aws:budgets/budget:Budget": "budgets:ViewBudget budgets:ModifyBudget budgets:ListTagsForResource budgets:TagResource budgets:UntagResource",
     "aws:cloudwatch/logGroup:LogGroup": "logs:DescribeLogGroups logs:ListTagsForResource logs:CreateLogGroup logs:PutRetentionPolicy "
     "logs:AssociateKmsKey logs:DeleteLogGroup logs:TagResource logs:UntagResource",
     "aws:cloudwatch/metricAlarm:MetricAlarm": "cloudwatch:DescribeAlarms cloudwatch:ListTagsForResource cloudwatch:PutMetricAlarm "
@@ -107,11 +106,10 @@ ACTIONS: Mapping[str, frozenset[str]] = {type: frozenset(actions.split()) for ty
 
 _ROLES = ("aws:iam/role:Role", "aws:iam/rolePolicy:RolePolicy")
 OF_LAYER: Mapping[str, frozenset[str]] = {
-    "cluster": frozenset(type for type in ACTIONS if type.split("/")[0] not in ("aws:budgets", "aws:sns") and "metricAlarm" not in type),
+    "cluster": frozenset(type for type in ACTIONS if type.split("/")[0] != "aws:sns" and "metricAlarm" not in type),
     "platform": frozenset({*_ROLES, "aws:eks/podIdentityAssociation:PodIdentityAssociation", "aws:ssm/parameter:Parameter"}),
     "tenant": frozenset({
         *_ROLES,
-        "aws:budgets/budget:Budget",
         "aws:cloudwatch/metricAlarm:MetricAlarm",
         "aws:eks/podIdentityAssociation:PodIdentityAssociation",
         "aws:sns/topic:Topic",

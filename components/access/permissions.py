@@ -214,8 +214,6 @@ def _scopes(action: str, duty: Duty) -> Iterator[Scope]:
             yield "Sns", [duty.arn("sns", f"{duty.cluster}-{duty.layer}-batch")], {}, ""
         case "cloudwatch":
             yield "Alarms", [duty.arn("cloudwatch", f"alarm:{queue.rpartition(':')[2]}") for queue in duty.queues], {}, ""
-        case "budgets":
-            yield "Budgets", [f"arn:aws:budgets::{duty.account_id}:budget/{duty.cluster}-{duty.layer}"], {}, ""
         case "logs":
             groups = [duty.arn("logs", f"log-group:/aws/{of}/{duty.cluster}/*") for of in ("eks", "vpc")]
             yield "Logs", groups, {}, ""

@@ -14,6 +14,7 @@ FOLDER = Path(__file__).parents[2] / "docs" / "runbooks"
 INDEX = "README.md"
 OF_TENANTS = {
     "slo-burn-rate.md": (FailureLayer.REQUEST, "page or ticket"),
+    "tenant-over-budget.md": (FailureLayer.REQUEST, AlertSeverity.TICKET.value),
     "tenant-tokens-above-quota.md": (FailureLayer.REQUEST, AlertSeverity.TICKET.value),
     "release-stuck.md": (FailureLayer.DEPLOYMENT, AlertSeverity.TICKET.value),
 }

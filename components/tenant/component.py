@@ -1,4 +1,4 @@
-"""The Tenant component: registers what `manifests` builds, and the tenant's AWS side: its identity and its budget."""
+"""The Tenant component: registers what `manifests` builds, and the tenant's AWS side: its identity and its alarms."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,6 @@ from components.permissions import Statement
 from components.tenant.manifests import SERVICE_ACCOUNT, TenantPlan, artifact_prefix
 from components.tenant.queue_alarms import alarms, topic_name
 from components.tenant.queues import rights
-from components.tenant.spending import budget
 from headway.contract.model import Model
 
 
@@ -26,9 +25,7 @@ class TenantNamespaceArgs:
 
 
 class TenantNamespace(pulumi.ComponentResource):
-    """Creates a tenant's namespace with its quotas, network isolation, AWS identity, access of people, alarms and
-    budget.
-    """
+    """Creates a tenant's namespace with its quotas, network isolation, AWS identity, access of people and alarms."""
 
     namespace: pulumi.Resource
     role_arn: pulumi.Output[str]
@@ -40,7 +37,6 @@ class TenantNamespace(pulumi.ComponentResource):
         self._name, self._args = name, args
         self._identity = identity = self._create_identity()
         self.objects = self._create_objects(identity)
-        self._create_budget()
         self._create_alarms()
         self.namespace, self.role_arn = self.objects["namespace"], identity.role_arn
         self.register_outputs({"role_arn": self.role_arn})
@@ -77,10 +73,6 @@ class TenantNamespace(pulumi.ComponentResource):
             return pulumi.ResourceOptions(parent=self, depends_on=needed)
 
         return register(self._name, self._args.plan.manifests(identity.annotations), options)
-
-    def _create_budget(self) -> None:
-        arguments = budget(self._args.plan.tenant, self._args.cluster.name)
-        aws.budgets.Budget(f"{self._name}-budget", opts=pulumi.ResourceOptions(parent=self), **arguments)
 
     def _create_alarms(self) -> None:
         """Of batch queues, to the owner's address; nothing for a tenant without any."""

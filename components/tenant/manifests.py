@@ -74,6 +74,7 @@ class TenantPlan:
             *isolation.mesh_rules(tenant.name, surroundings, [model.runtime for model in self.running]),
             *access.roles(tenant),
             *evaluating.rights(tenant.name, self.models),
+            ("budget", spending.budget_alert(tenant, self.pools, surroundings)),
         ]
         alert = spending.token_alert(tenant, surroundings)
         if alert is not None:

@@ -1,36 +1,91 @@
 """What a tenant spends, in money and tokens, against what its contract grants.
 
-Cost is known a day later, from AWS's split cost allocation for EKS, which divides a node's price by what each
-namespace's pods reserve (GPUs included). Tokens are known at once. The trap: the cost allocation tag
-`aws:eks:namespace` must be activated once in the payer account; until then the budget sees nothing and stays silent.
+Money is the platform's own measure: what the GPUs that the tenant's pods hold cost at list price. AWS Budgets cannot tell tenants apart: only
+the Cost and Usage Report divides an instance among its pods, for "Split cost allocation data is not available in Cost Explorer" (AWS Cost and
+Usage Reports user guide, "Enabling split cost allocation data"), whose figures Budgets shows (AWS Billing user guide, "Features"). So what the
+bill says, with its discounts, the payer reads there, by the tag `aws:eks:namespace`.
 """
 
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from typing import Any
 
 from components.labels import labels
 from components.manifests import object_
+from components.observability.expressions import POOL
 from components.tenant.surroundings import Surroundings
+from headway.contract.accelerators import GPUS
+from headway.contract.arithmetic.cost import HOURS_A_MONTH, SPOT_DISCOUNT
+from headway.contract.gpu_resources import MIG_PREFIX
+from headway.contract.pool import Pool
+from headway.contract.pool_parts import SplitSharing
 from headway.contract.tenant import Tenant
 
-NAMESPACE_TAG = "aws:eks:namespace"
-FORECAST_PERCENT, ACTUAL_PERCENT = 100, 80
+COST = "headway:tenant_cost:usd_per_hour"
+PACES = (("forecast", "7d", "week"), ("spent", "30d", "30 days"))
+"""Over which time a month's cost is reckoned: the first speaks before the money is spent. What is not kept so long does not count against it."""
 
 
-def budget(tenant: Tenant, cluster: str) -> dict[str, Any]:
-    """Arguments of the AWS budget: told to the owner at 80 % spent, and when the forecast passes the whole."""
-    told = {"subscriber_email_addresses": [tenant.owner], "comparison_operator": "GREATER_THAN", "threshold_type": "PERCENTAGE"}
-    return {
-        "name": f"{cluster}-{tenant.name}",
-        "budget_type": "COST",
-        "limit_amount": f"{tenant.quota.monthly_budget.dollars.normalize():f}",
-        "limit_unit": "USD",
-        "time_unit": "MONTHLY",
-        "cost_filters": [{"name": "TagKeyValue", "values": [f"{NAMESPACE_TAG}${tenant.name}"]}],
-        "notifications": [
-            {**told, "notification_type": "ACTUAL", "threshold": ACTUAL_PERCENT},
-            {**told, "notification_type": "FORECASTED", "threshold": FORECAST_PERCENT},
-        ],
-    }
+def budget_alert(tenant: Tenant, pools: Sequence[Pool], surroundings: Surroundings) -> dict[str, Any]:
+    """Told to the tenant's receivers and the platform's, with the owner's address, when a month costs more than its contract grants."""
+    limit = tenant.quota.monthly_budget
+    return _rule(
+        "tenant.budget",
+        tenant,
+        {
+            "name": f"{tenant.name}-budget",
+            # A month is read at once: fewer samples of it.
+            "interval": "5m",
+            "rules": [
+                {"record": COST, "expr": " + ".join(_terms(tenant.name, pools)) or "vector(0)", "labels": {"tenant": tenant.name}},
+                *(
+                    _alert(
+                        "TenantOverBudget",
+                        tenant,
+                        f'avg_over_time({COST}{{tenant="{tenant.name}"}}[{window}]) * {HOURS_A_MONTH} > {limit.dollars.normalize():f}',
+                        hold="1h",
+                        labels={"figure": figure},
+                        annotations={
+                            "summary": f'{tenant.name} costs {{{{ $value | printf "%.0f" }}}} USD a month at the pace of the last {pace}, '
+                            f"and {limit} are granted",
+                            "description": f"GPUs at list price. The owner is {tenant.owner}.",
+                            "runbook_url": f"{surroundings.runbooks}/tenant-over-budget.md",
+                        },
+                    )
+                    for figure, window, pace in PACES
+                ),
+            ],
+        },
+    )
+
+
+def _terms(tenant: str, pools: Sequence[Pool]) -> Iterator[str]:
+    """USD an hour for what its pods hold of each pool: a pod pays from its node on until it ends, whatever it serves."""
+    for pool in sorted(pools, key=lambda pool: pool.name):
+        for resource in sorted(pool.resources_per_node):
+            held = (
+                f'kube_pod_container_resource_requests{{namespace="{tenant}",resource="{_series(resource)}"}}'
+                ' and on (namespace, pod) kube_pod_status_phase{phase=~"Pending|Running"} == 1'
+            )
+            on_pool = f'on (node) group_left () group by (node) (kube_node_labels{{{POOL}="{pool.name}"}})'
+            yield f"(sum(({held}) * {on_pool}) or vector(0)) * {device_hour(pool, resource):.6f}"
+
+
+def device_hour(pool: Pool, resource: str) -> Decimal:
+    """USD an hour for one `resource` of `pool`, at list price as `headway.contract.arithmetic.cost` divides it."""
+    gpu = pool.instance_type.price.dollars / pool.instance_type.gpus
+    if resource.startswith(MIG_PREFIX):
+        profile = GPUS[pool.accelerator].profile(resource.removeprefix(MIG_PREFIX))
+        assert profile is not None  # noqa: S101  the pool's violations() have refused any other
+        gpu *= profile.share
+    elif isinstance(pool.sharing, SplitSharing):
+        gpu /= pool.sharing.replicas
+    return gpu * (SPOT_DISCOUNT if pool.capacity.kind == "spot" else 1)
+
+
+def _series(resource: str) -> str:
+    """As kube-state-metrics calls a resource: every character that no label may hold becomes `_`."""
+    return "".join(each if each.isalnum() else "_" for each in resource)
 
 
 def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | None:
@@ -43,30 +98,26 @@ def token_alert(tenant: Tenant, surroundings: Surroundings) -> dict[str, Any] | 
         return None
     counts = ("vllm:generation_tokens_total", "vllm:prompt_tokens_total")
     rate = " + ".join(f'sum(rate({each}{{platform_io_tenant="{tenant.name}"}}[5m]))' for each in counts)
-    granted = tenant.quota.tokens.per_second
-    return object_(
-        "monitoring.coreos.com/v1",
-        "PrometheusRule",
-        "tenant.tokens",  # as no model is called: beside it stands one of each model, by the model's name
-        namespace=tenant.name,
-        labels=labels("objectives", tenant=tenant.name),
-        spec={
-            "groups": [
-                {
-                    "name": f"{tenant.name}-quota",
-                    "rules": [
-                        {
-                            "alert": "TenantTokensAboveQuota",
-                            "expr": f"{rate} > {granted:g}",
-                            "for": "10m",
-                            "labels": {"layer": "request", "namespace": tenant.name, "severity": "ticket", "tenant": tenant.name},
-                            "annotations": {
-                                "summary": f"{tenant.name} uses more tokens than its quota of {tenant.quota.tokens}",
-                                "runbook_url": f"{surroundings.runbooks}/tenant-tokens-above-quota.md",
-                            },
-                        }
-                    ],
-                }
-            ]
+    alert = _alert(
+        "TenantTokensAboveQuota",
+        tenant,
+        f"{rate} > {tenant.quota.tokens.per_second:g}",
+        hold="10m",
+        labels={},
+        annotations={
+            "summary": f"{tenant.name} uses more tokens than its quota of {tenant.quota.tokens}",
+            "runbook_url": f"{surroundings.runbooks}/tenant-tokens-above-quota.md",
         },
     )
+    return _rule("tenant.tokens", tenant, {"name": f"{tenant.name}-quota", "rules": [alert]})
+
+
+def _alert(name: str, tenant: Tenant, expression: str, *, hold: str, labels: dict[str, str], annotations: dict[str, str]) -> dict[str, Any]:
+    of_tenant = {"layer": "request", "namespace": tenant.name, "severity": "ticket", "tenant": tenant.name}
+    return {"alert": name, "expr": expression, "for": hold, "labels": {**of_tenant, **labels}, "annotations": annotations}
+
+
+def _rule(name: str, tenant: Tenant, group: dict[str, Any]) -> dict[str, Any]:
+    """`name` has a dot, as that of no model: beside it stands one of each model, by the model's name."""
+    marks = labels("objectives", tenant=tenant.name)
+    return object_("monitoring.coreos.com/v1", "PrometheusRule", name, namespace=tenant.name, labels=marks, spec={"groups": [group]})

@@ -17,7 +17,7 @@ _TENANT = """\
 contract: tenant/v1
 name: {name}
 description: What the team does, in a sentence.          # replace
-owner: {name}@example.com                                # replace: budget alarms go there
+owner: {name}@example.com                                # replace: budget alarms name it
 priority: standard                                       # or critical: its pods are the last to yield
 
 runtimes: [triton, vllm, container]                      # what its models may use

@@ -79,7 +79,8 @@ class Quota(Part):
     tokens: Annotated[Rate, between(Rate(1), Rate.parse("100000000/s"))] | None = None
     """Tokens, of prompts and answers together, that the gateway lets through; needed by tenants of language models."""
     monthly_budget: Annotated[Money, between(Money(10**6), Money(10**15))]
-    """Monthly cost above which the owner is alerted; forecasts at list price are checked against it too."""
+    """Monthly cost, of the GPUs that its pods hold at list price, above which the receivers of its models' alerts are told; forecasts are checked
+    against it too. What AWS bills, with discounts and all else, is in no alarm: the payer finds it in the Cost and Usage Report."""
 
     def violations(self) -> Iterator[Problem]:
         for profile in sorted(self.mig):
@@ -152,7 +153,7 @@ class Tenant(Part):
     description: Text
     """What the team does, for people who find it in a list."""
     owner: Annotated[str, Field(pattern=r"^[^@\s]+@[^@\s]+\.[^@\s]+$", max_length=254, examples=["team@example.com"])]
-    """The address to which budget alarms are sent."""
+    """The address that alarms of the budget name, and to which those of batch queues are sent."""
     priority: TenantPriority
     """Whose pods are evicted first when GPUs are scarce."""
     runtimes: Annotated[tuple[Engine, ...], Field(min_length=1, max_length=3)]

@@ -46,13 +46,6 @@ CALLS: Mapping[str, Calls] = {
         "DeleteScheduledAction",
     ),
     "aws:autoscaling/tag:Tag": Calls("autoscaling/group_tag.go", "CreateOrUpdateTags", "DescribeTags", "CreateOrUpdateTags", "DeleteTags"),
-    "aws:budgets/budget:Budget": Calls(
-        "budgets/budget.go",
-        "CreateBudget CreateNotification",
-        "DescribeBudget DescribeNotificationsForBudget DescribeSubscribersForNotification ListTagsForResource",
-        "UpdateBudget CreateNotification DeleteNotification TagResource UntagResource",
-        "DeleteBudget",
-    ),
     "aws:cloudwatch/logGroup:LogGroup": Calls(
         "logs/group.go",
         "CreateLogGroup PutRetentionPolicy",
@@ -354,14 +347,6 @@ EMPTYING = Calls("s3/delete.go", "", "ListObjectVersions", "", "DeleteObjects De
 """What `force_destroy` calls before the bucket itself goes; it names versions, and passes governance locks."""
 
 _OTHER_NAMES: Mapping[str, str] = {
-    "budgets:CreateBudget": "budgets:ModifyBudget",
-    "budgets:CreateNotification": "budgets:ModifyBudget",
-    "budgets:DeleteBudget": "budgets:ModifyBudget",
-    "budgets:DeleteNotification": "budgets:ModifyBudget",
-    "budgets:DescribeBudget": "budgets:ViewBudget",
-    "budgets:DescribeNotificationsForBudget": "budgets:ViewBudget",
-    "budgets:DescribeSubscribersForNotification": "budgets:ViewBudget",
-    "budgets:UpdateBudget": "budgets:ModifyBudget",
     "s3:DeleteBucketEncryption": "s3:PutEncryptionConfiguration",
     "s3:DeleteBucketLifecycle": "s3:PutLifecycleConfiguration",
     "s3:DeleteBucketOwnershipControls": "s3:PutBucketOwnershipControls",
@@ -382,7 +367,7 @@ _OTHER_NAMES: Mapping[str, str] = {
     "s3:PutObjectLockConfiguration": "s3:PutBucketObjectLockConfiguration",
     "s3:PutPublicAccessBlock": "s3:PutBucketPublicAccessBlock",
 }
-"""Operations whose action has another name: Service Authorization Reference, Budgets and S3."""
+"""Operations whose action has another name: Service Authorization Reference, S3."""
 
 
 def actions_called(calls: Calls) -> frozenset[str]:

@@ -8,8 +8,6 @@ import pytest
 from components.access.actions import ACTIONS
 
 WITHOUT_OPERATION = {
-    "budgets:ModifyBudget",
-    "budgets:ViewBudget",
     "iam:PassRole",
     "s3:GetAccelerateConfiguration",
     "s3:GetBucketCORS",
@@ -27,7 +25,7 @@ WITHOUT_OPERATION = {
     "s3:TagResource",
     "s3:UntagResource",
 }
-"""Actions that are not called like the operation that they allow: Service Authorization Reference, Budgets, IAM and S3."""
+"""Actions that are not called like the operation that they allow: Service Authorization Reference, IAM and S3."""
 ALL = {action for actions in ACTIONS.values() for action in actions}
 
 

@@ -169,15 +169,6 @@ def test_the_tenants_identity_reads_its_own_prefix_and_nothing_else() -> None:
     ]
 
 
-def test_the_owner_is_told_before_the_budget_is_spent() -> None:
-    budget = run("assist").one("aws:budgets/budget:Budget")
-    contract = document("assist", "tenant")
-    assert budget.inputs["limitAmount"] == str(contract["quota"]["monthly_budget"]).removesuffix(" USD")
-    told = {(n["notificationType"], n["threshold"]): n["subscriberEmailAddresses"] for n in budget.inputs["notifications"]}
-    assert told == {("ACTUAL", 80): [contract["owner"]], ("FORECASTED", 100): [contract["owner"]]}
-    assert budget.inputs["costFilters"] == [{"name": "TagKeyValue", "values": ["aws:eks:namespace$assist"]}]
-
-
 def test_a_preview_needs_no_deployed_platform() -> None:
     found = run("vision", deployed=False, preview=True)
     assert len(services(found)) == 2

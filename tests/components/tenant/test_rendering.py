@@ -3,6 +3,7 @@ tests/cluster.
 """
 
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from components.platform.namespaces import NAMESPACES
 from components.tenant import access, admission, isolation, priority, quotas, spending
 from components.tenant.manifests import TenantPlan, artifact_prefix
 from headway.contract.accelerators import Accelerator
+from headway.contract.arithmetic.cost import SPOT_DISCOUNT, cost
 from headway.contract.model import Model
 from headway.contract.placement import WorkloadClass
 from headway.contract.reading.tenants import LAYERS
@@ -288,6 +290,39 @@ def test_an_alert_tells_a_tenant_that_exceeds_its_token_quota() -> None:
         ' + sum(rate(vllm:prompt_tokens_total{platform_io_tenant="assist"}[5m])) > 25000'
     )
     assert spending.token_alert(tenant("vision"), SURROUNDINGS) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "resource", "dollars"),
+    [
+        ("h100", "nvidia.com/gpu", 1),
+        ("h100-mig", "nvidia.com/mig-3g.40gb", Decimal("0.5")),
+        ("l4-slice", "nvidia.com/gpu.shared", Decimal("0.25")),
+        ("l4-spot", "nvidia.com/gpu", SPOT_DISCOUNT),
+    ],
+)
+def test_a_device_costs_its_part_of_its_instance(name: str, resource: str, dollars: Decimal) -> None:
+    pool = next(each for each in POOLS if each.name == name)
+    assert spending.device_hour(pool, resource) == pool.instance_type.price.dollars / pool.instance_type.gpus * dollars
+
+
+def test_a_replica_is_charged_as_its_contract_reckons_it() -> None:
+    model, l4 = Model.model_validate(document("vision", "defects")), next(each for each in POOLS if each.name == "l4")
+    assert model.envelope.gpu.resource == "nvidia.com/gpu"
+    charged = spending.device_hour(l4, model.envelope.gpu.resource) * model.envelope.gpu.count
+    assert abs(charged - cost(model, l4).replica_hour.dollars) < Decimal("0.000001")
+
+
+def test_every_device_that_pools_offer_counts_for_the_budget() -> None:
+    recorded, *alerts = spending.budget_alert(tenant("vision"), POOLS, SURROUNDINGS)["spec"]["groups"][0]["rules"]
+    assert recorded["expr"].count('namespace="vision"') == sum(len(pool.resources_per_node) for pool in POOLS)
+    assert [each["expr"].rpartition(" > ")[2] for each in alerts] == ["18000", "18000"]
+    assert all(tenant("vision").owner in each["annotations"]["description"] for each in alerts)
+
+
+def test_an_environment_without_pools_costs_nothing() -> None:
+    recorded, *_ = spending.budget_alert(tenant("vision"), (), SURROUNDINGS)["spec"]["groups"][0]["rules"]
+    assert recorded["expr"] == "vector(0)"
 
 
 @pytest.mark.parametrize(

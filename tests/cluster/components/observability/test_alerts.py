@@ -10,10 +10,11 @@ from components.observability import alerts
 from components.observability.alert import Alert, FailureLayer
 from components.observability.alerts import ALERTS
 from components.tenant import spending
+from headway.contract.arithmetic.cost import HOURS_A_MONTH
 from sandbox.cluster.toolchain import Toolchain
 from tests.cluster.components.observability.alert_cases import CASES, Case
 from tests.cluster.components.observability.promtool import judge
-from tests.components.contracts import SURROUNDINGS, tenant
+from tests.components.contracts import POOLS, SURROUNDINGS, tenant
 
 pytestmark = pytest.mark.timeout(1800)
 
@@ -86,6 +87,40 @@ def test_a_tenant_whose_prompts_and_answers_pass_its_quota_is_told(toolchain: To
             "alert_rule_test": [expects(name, "40m", [fired])],
         },
         {"interval": "15s", "input_series": used(granted.per_second * 0.9), "alert_rule_test": [expects(name, "40m", [])]},
+    ]
+    assert judge(toolchain, tmp_path, tests, found["spec"]["groups"]) == ""
+
+
+def test_a_tenant_whose_pods_hold_more_than_its_budget_pays_is_told(toolchain: Toolchain, tmp_path: Path) -> None:
+    owner, h100 = tenant("assist"), next(pool for pool in POOLS if pool.name == "h100")
+    found = spending.budget_alert(owner, POOLS, SURROUNDINGS)
+    month = spending.device_hour(h100, "nvidia.com/gpu") * HOURS_A_MONTH
+    most = int(owner.quota.monthly_budget.dollars / month)
+
+    def held(gpus: int, phase: str = "Running", namespace: str = "assist") -> list[dict[str, str]]:
+        pod = f'namespace="{namespace}",pod="a"'
+        return [
+            {"series": f'kube_pod_container_resource_requests{{{pod},node="n",resource="nvidia_com_gpu"}}', "values": f"{gpus}x60"},
+            {"series": f'kube_pod_status_phase{{{pod},phase="{phase}"}}', "values": "1x60"},
+            {"series": 'kube_node_labels{node="n",label_platform_io_pool="h100"}', "values": "1x60"},
+        ]
+
+    def fired(figure: str, pace: str) -> dict[str, Any]:
+        labels = {"layer": "request", "namespace": "assist", "severity": "ticket", "tenant": "assist", "figure": figure}
+        said = f"assist costs {(most + 1) * month:.0f} USD a month at the pace of the last {pace}, and {owner.quota.monthly_budget} are granted"
+        page = f"{SURROUNDINGS.runbooks}/tenant-over-budget.md"
+        about = f"GPUs at list price. The owner is {owner.owner}."
+        return {"exp_labels": labels, "exp_annotations": {"summary": said, "description": about, "runbook_url": page}}
+
+    told = [fired("forecast", "week"), fired("spent", "30 days")]
+    cases = [
+        (held(most + 1), told),
+        (held(most), []),
+        (held(most + 1, phase="Succeeded"), []),
+        (held(most + 1, namespace="vision"), []),
+    ]
+    tests = [
+        {"interval": "5m", "input_series": series, "alert_rule_test": [expects("TenantOverBudget", "4h", each)]} for series, each in cases
     ]
     assert judge(toolchain, tmp_path, tests, found["spec"]["groups"]) == ""
 
