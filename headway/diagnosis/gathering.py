@@ -37,6 +37,8 @@ LEAST_STEP = 10.0
 SPAN_SECONDS = 3600.0
 """How far back one looks for the beginning who says nothing else."""
 
+_CLOCKS = 60.0
+"""Seconds by which clocks may differ. What began later than the moment that is looked at was not so then."""
 _ANSWER_SECONDS = 30.0
 """For one question, which asks for an hour of every measure."""
 _NAMED = "headway_measure"
@@ -97,7 +99,7 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
         at=at,
         step=step,
         series=series,
-        states=found,
+        states=tuple(each for each in found if each.since is None or each.repeats or each.since <= at + _CLOCKS),
         changes=written,
         hosts=hosts,
         settings=settings,
