@@ -10,8 +10,15 @@ from headway.problem import Exit, UserError
 
 def private_folder(path: Path, named_by: str = "XDG_STATE_HOME") -> Path:
     """Make the folder, or close one that others may enter. `named_by` is the variable that names another one. Raises
-    UserError for one of another user, OSError."""
-    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    UserError for one of another user and where none can be made, OSError."""
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError, PermissionError) as failure:
+        raise UserError(
+            f"No folder {path} can be made: {failure.strerror}.",
+            "There is nowhere to keep state; nothing was done.",
+            f"Name a folder of your own with {named_by}.",
+        ) from None
     found = path.stat()
     if found.st_uid != os.geteuid():
         raise UserError(

@@ -189,6 +189,7 @@ def prepare(layout: Layout) -> None:
     """Make the state folder, the passphrase of its stacks and the executable that answers as `pulumi`."""
     from sandbox.cloud.executable import install_executable
 
+    private_folder(layout.state, HOME_VARIABLE)
     layout.backend.mkdir(parents=True, exist_ok=True)
     if not layout.passphrase_file.exists():
         descriptor = os.open(layout.passphrase_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

@@ -13,7 +13,7 @@ from headway.problem import UserError
 from sandbox.cli.show import say_whose
 from sandbox.cluster.toolchain import trusted
 from sandbox.layout import Layout
-from sandbox.session import held
+from sandbox.session import held, prepare
 
 
 def mode(path: Path) -> int:
@@ -44,11 +44,25 @@ def test_a_folder_of_somebody_else_is_refused(tmp_path: Path, monkeypatch: pytes
     assert "THE_VARIABLE" in str(refused.value)
 
 
+def test_a_place_where_no_folder_can_be_is_told_with_its_variable(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in ("file", "file/state"):
+        with pytest.raises(UserError, match=f"No folder {tmp_path}/{place} can be made") as refused:
+            private_folder(tmp_path / place, "THE_VARIABLE")
+        assert "THE_VARIABLE" in refused.value.remedy
+
+
 def test_each_command_of_the_sandbox_closes_its_state(tmp_path: Path) -> None:
     layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path / "cache")
     layout.state.mkdir(mode=0o755)
     with held(layout, "up"):
         assert mode(layout.state) == 0o700
+
+
+def test_a_shell_is_pointed_at_a_closed_folder(tmp_path: Path) -> None:
+    layout = Layout(project=tmp_path, state=tmp_path / "state", cache=tmp_path / "cache")
+    prepare(layout)
+    assert mode(layout.state) == 0o700
 
 
 @pytest.mark.parametrize(("user", "owner", "says"), [(0, 1000, "you are root"), (0, 0, ""), (1000, 1000, ""), (1000, 0, "")])
