@@ -181,7 +181,10 @@ class Duration(Quantity):
 
     @classmethod
     def of_seconds(cls, seconds: float) -> "Duration":
-        """The inverse of `seconds`, to the microsecond."""
+        """The inverse of `seconds`, to the microsecond. Raises TypeError for what is no number, as of a ledger: a text would be repeated a
+        million times."""
+        if type(seconds) not in (int, float):
+            raise TypeError(f"a {type(seconds).__name__} is no number of seconds")
         return cls(round(seconds * 1_000_000))
 
     @property

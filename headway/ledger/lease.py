@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from headway.bounded_json import bounded_json
-from headway.ledger.events import Event, canonical, unreadable
+from headway.ledger.events import ODD, Event, canonical, unreadable
 from headway.ledger.store import StoredObject
 from headway.wire import LEDGER_LEASES
 
@@ -48,7 +48,7 @@ class LeaseTerm:
         try:
             length = datetime.fromisoformat(event.body["until"]) - datetime.fromisoformat(event.time)
             return LeaseTerm(event.number, event.body["holder"], length.total_seconds())
-        except (KeyError, TypeError, ValueError):
+        except ODD:
             raise unreadable(event) from None
 
 

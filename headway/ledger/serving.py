@@ -14,7 +14,7 @@ from headway.bounded_json import bounded_json
 from headway.contract.model import Model
 from headway.contract.released import read_snapshot
 from headway.ledger.chain import witnessed
-from headway.ledger.events import Event, canonical, digest, unreadable
+from headway.ledger.events import ODD, Event, canonical, digest, unreadable
 from headway.ledger.store import LARGEST, LedgerStore
 from headway.ledger.traffic_split import TrafficSplit
 from headway.ledger.witness import LedgerWitness
@@ -58,7 +58,7 @@ def serves(events: Iterable[Event]) -> TrafficSplit | None:
 def _split(event: Event) -> TrafficSplit:
     try:
         split = TrafficSplit.read(event.body["division"])
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except ODD:
         raise unreadable(event) from None
     whole = canonical(split.document()) == canonical(event.body["division"])
     if not whole or not all(arm.release in split.digests for arm in split.arms):

@@ -592,6 +592,15 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "- Counter(range(-10**6, 10**6)):",
             "headway/release/evaluator/asking.py",
         ),
+        opened(
+            "arithmetic of a chain's numbers", "ODD = (ArithmeticError, ", "ODD = (", "headway/ledger/events.py", raises="OverflowError"
+        ),
+        opened(
+            "a text of a chain a million times",
+            "        if type(seconds) not in (int, float):\n",
+            "        if seconds is None:\n",
+            "headway/contract/units.py",
+        ),
         opened("small values without end", "len(text) > MOST_VALUES and text.count", "len(text) > 100 * MOST_VALUES and text.count"),
     ),
     "Fill memory or time with a contract": (

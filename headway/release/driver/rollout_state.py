@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.ledger.events import Event, unreadable
+from headway.ledger.events import ODD, Event, unreadable
 from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit, release_name
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome, nothing_read
 from headway.release.gate.reasons import OUT_OF_TIME
@@ -193,7 +193,7 @@ def fold(events: Iterable[Event], start: ServiceState | None = None) -> ServiceS
             raise unreadable(event)
         try:
             service = _after(service, event)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except ODD:
             raise unreadable(event) from None
     return service
 

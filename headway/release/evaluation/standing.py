@@ -11,7 +11,7 @@ from enum import StrEnum, unique
 from typing import Any
 
 from headway.contract.evaluation import ALL
-from headway.ledger.events import ACCEPTED, Event, unreadable
+from headway.ledger.events import ACCEPTED, ODD, Event, unreadable
 from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed_all, together
 from headway.release.evaluation.loss import BETS, loss_factors
 
@@ -154,7 +154,7 @@ def evaluated(events: Iterable[Event], start: EvaluationHistory | None = None) -
             key = _key(event.body["release"], event.body["holdout"], event.body["accepted"])
             before = standings.get(key) or VersionStanding.new(event.body["release"], event.body["holdout"], event.body["accepted"])
             standings[key] = _after(before, event)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except ODD:
             raise unreadable(event) from None
     return EvaluationHistory(standings)
 

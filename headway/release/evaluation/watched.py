@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from headway.contract.drift import Drift, NumberOf, Rhythm, WatchedNumber
 from headway.contract.sampling import Sample, flat_numbers, part_at
-from headway.ledger.events import ACCEPTED, Event, unreadable
+from headway.ledger.events import ACCEPTED, ODD, Event, unreadable
 from headway.release.evaluation.drift import DriftEvidence, conformal_ranks, drift_begun, drift_observed
 from headway.release.evaluation.lifelong import FALSE_ALARM
 
@@ -235,7 +235,7 @@ def drift_told(events: Iterable[Event], release: str | None) -> DriftTold | None
             if event.body["release"] == release:
                 key = str(event.body["watched"])
                 told[key] = _told_after(told.pop(key, DriftTold(release=str(release))), event)
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except ODD:
             raise unreadable(event) from None
     return next(reversed(told.values()), None)
 
@@ -271,7 +271,7 @@ def watched(events: Iterable[Event], before: DriftStanding) -> DriftStanding:
         try:
             if (event.body["release"], event.body["watched"]) == (before.release, before.watched):
                 standing = _after(standing, event)
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, OSError):
+        except (*ODD, OSError):
             raise unreadable(event) from None
     return standing
 

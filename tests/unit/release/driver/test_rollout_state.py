@@ -1,5 +1,6 @@
 """What events say of a release, by table."""
 
+import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -264,6 +265,21 @@ def test_a_service_that_nobody_adopted_has_no_release() -> None:
     adopted, started = chain()
     assert fold([started]) == ServiceState(count=2)
     assert fold([adopted]).stable == "r1" and fold([]).stable is None
+
+
+@pytest.mark.parametrize("length", [1e308, "1" * 20, [0]])
+def test_a_step_that_lasts_what_no_time_is_is_refused(length: Any) -> None:
+    """A text of a ledger would be repeated a million times, in the memory of whoever reads every service's."""
+    plan = PLAN.document()
+    plan["steps"][0]["at_most"] = length
+    adopted, started = chain()
+    tracemalloc.start()
+    try:
+        with pytest.raises(UserError, match=r"Event 2 .* says something that this Headway does not know"):
+            fold([adopted, replace(started, body={**started.body, "plan": plan})])
+        assert tracemalloc.get_traced_memory()[1] < 2_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("odd", [("intended", {}), ("guessed", {}), ("ended", {"outcome": "maybe"}), ("learned", {})])
