@@ -8,7 +8,7 @@ What is lost: whoever was still to be asked when the process is killed. The next
 Alertmanager repeats every page.
 
 After each notification a page is looked at a second time, within a minute, when there is more to compare, for another fault may have begun under
-the page of one before: what then is another cause is told as a correction, once for as long as the page fires (`episode.py`). That nobody knows
+the page of one before: what then is another cause is told as a correction, once for each page that begins (`episode.py`). That nobody knows
 why is told by the second look alone. A notification of what has ended ends what was told of it.
 """
 
@@ -62,11 +62,13 @@ def diagnosed(place: ServicePlace, at: float) -> tuple[Diagnosis, ...]:
 
 @dataclass(frozen=True)
 class _Ask:
-    """`suspected`: no alert names the service; `page`: the most urgent alert is one; `again`: it is a page's second look."""
+    """`suspected`: no alert names the service; `page`: the most urgent alert is one; `again`: it is a page's second look; `began`: when the newest
+    alert did, in Unix seconds."""
 
     suspected: bool
     page: bool = True
     again: bool = False
+    began: float = 0.0
 
     def covers(self, other: "_Ask") -> bool:
         """Whether who is asked so need not be asked as `other` too."""
@@ -76,7 +78,12 @@ class _Ask:
         """One question in place of both."""
         if other is None:
             return self
-        return _Ask(suspected=self.suspected and other.suspected, page=self.page or other.page, again=self.again and other.again)
+        return _Ask(
+            suspected=self.suspected and other.suspected,
+            page=self.page or other.page,
+            again=self.again and other.again,
+            began=max(self.began, other.began),
+        )
 
 
 @dataclass
@@ -229,13 +236,15 @@ class AlertLoop:
         first = ask.page and not ask.again
         if first:
             with self._changed:
-                self._again[chain] = self.clock() + AGAIN_SECONDS, _Ask(suspected=False, again=True)
+                self._again[chain] = self.clock() + AGAIN_SECONDS, replace(ask, suspected=False, again=True)
         at, urgency = self.now(), episode.PAGE if ask.page else episode.TICKET
         found = self.diagnose(service.place, at)
         for each in found:
             self._verdicts[each.verdict] += 1
         known = self.alertmanagers.causes().get(chain, ())
-        news = episode.news(told(found, service.receiver, self.places, urgency), known, urgency=urgency, at=at, first=first)
+        news = episode.news(
+            told(found, service.receiver, self.places, urgency), known, urgency=urgency, at=at, first=first, began=ask.began
+        )
         if news.given:
             self.alertmanagers.give(news.given)
         self._corrected += news.corrects
@@ -334,9 +343,11 @@ def _asks(fires: Sequence[notification.FiringAlert], known: Collection[str]) -> 
     """By service the most that its alerts ask for."""
     found: dict[str, _Ask] = {}
     for page in (False, True):
-        asked = notification.asked([each for each in fires if each.page is page], known)
+        those = [each for each in fires if each.page is page]
+        asked = notification.asked(those, known)
         for chain in (*asked.suspected, *asked.named):
-            found[chain] = _Ask(suspected=chain not in asked.named, page=page).joined(found.get(chain))
+            began = max((each.began for each in those if f"{each.tenant}/{each.model}" == chain), default=0.0)
+            found[chain] = _Ask(suspected=chain not in asked.named, page=page, began=began).joined(found.get(chain))
     return found
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from headway.diagnosis.asking import UNSAID
-from headway.diagnosis.episode import LASTS_SECONDS, PAGE, KnownCause, moment
+from headway.diagnosis.episode import LASTS_SECONDS, MOST_CAUSES, PAGE, KnownCause, moment
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.hypothesis import CauseLayer
@@ -25,8 +25,6 @@ from headway.problem import printable
 from headway.timestamp import rfc3339
 from headway.wire import CAUSE_ALERT, CAUSE_SEVERITY, CAUSE_URGENCY, TRAIL
 
-MOST_CAUSES = 4
-"""Of one service: who has more has another problem."""
 MOST_CHARACTERS = 3000
 """Of a description: a section of a Slack message takes as many (Slack, "Block Kit: section")."""
 _MOST_DOUBTS = 6

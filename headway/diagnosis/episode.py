@@ -1,4 +1,5 @@
-"""What people are told of one service's alerts, from the first until the last has ended: a cause, at most one correction of it, and its end. Pure.
+"""What people are told of one service's alerts, from the first until the last has ended: a cause, at most one correction of it for each page that
+began, what is true beside it, and its end. Pure.
 
 People know what Alertmanager holds, which survives the loop; an alert with the same labels that is given again is no new message there, only
 one that lasts longer, and one that has ended ends (Alertmanager v0.28.1: `types/types.go`, `Alert.Merge`; `provider/mem/mem.go`, `Put`).
@@ -6,6 +7,7 @@ one that lasts longer, and one that has ended ends (Alertmanager v0.28.1: `types
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from headway.diagnosis.reasoning import DiagnosisVerdict
@@ -16,7 +18,9 @@ PAGE, TICKET = "page", "ticket"
 LASTS_SECONDS: Mapping[str, float] = {PAGE: 600.0, TICKET: 7200.0}
 """How long a cause lasts that nobody ends: twice as long as until Alertmanager asks again for as long as the alert fires (`DIAGNOSIS_REPEAT` of
 `components/observability/routes.py`)."""
-CORRECTION = "Correction: "
+CORRECTION, ALSO = "Correction: ", "Also: "
+MOST_CAUSES = 4
+"""Of one service: who has more has another problem."""
 _UNDECIDED = {each.value for each in DiagnosisVerdict} - {DiagnosisVerdict.CAUSE.value}
 
 KnownCause = Mapping[str, Any]
@@ -32,9 +36,12 @@ class CauseNews:
     corrects: bool = False
 
 
-def news(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str, at: float, first: bool = False) -> CauseNews:
-    """What to tell of what was `found` just now (`at` in Unix seconds) about alerts of this urgency, where people know `known`. What they know
-    says itself that it was a correction, so that there is no second one, whichever replica of the loop is asked. That nobody knows why is told
+def news(
+    found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str, at: float, first: bool = False, began: float = 0.0
+) -> CauseNews:
+    """What to tell of what was `found` just now (`at` in Unix seconds) about alerts of this urgency, the newest of which `began` then, where
+    people know `known`. What they know says itself that it was a correction, so that there is no second one before another alert begins,
+    whichever replica of the loop is asked. What is found beside a cause that still holds corrects nothing. That nobody knows why is told
     neither by the `first` look at a page, which a second one follows, nor by a ticket; a ticket tells nothing that a page has told, and its
     cause is not corrected."""
     if urgency == PAGE:
@@ -47,8 +54,11 @@ def news(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: s
         return CauseNews(given=answers, told=answers)
     held = {_key(each) for each in known}
     same, new = [_again(e, known) for e in decided if _key(e) in held], [e for e in decided if _key(e) not in held]
-    if new and urgency == PAGE and not any(map(_is_correction, known)):
-        told = tuple(_corrected(each) for each in new)
+    if new and same and urgency == PAGE:
+        told = tuple(_called(ALSO, each) for each in new[: max(MOST_CAUSES - len(known), 0)])
+        return CauseNews(given=(*told, *same, *_lasting(_others(known, same), at)), told=told)
+    if new and urgency == PAGE and not any(_is_correction(each) and _told_at(each) >= began for each in known):
+        told = tuple(_called(CORRECTION, each) for each in new)
         return CauseNews(given=(*told, *same, *ended(_others(known, same), at)), told=told, corrects=True)
     return CauseNews(given=(*same, *(_lasting(_others(known, same), at) if new or not decided else ())))
 
@@ -83,17 +93,27 @@ def _lasting(known: Sequence[KnownCause], at: float) -> tuple[KnownCause, ...]:
 
 
 def _again(this: KnownCause, known: Iterable[KnownCause]) -> KnownCause:
-    """A cause that is known, which stays a correction where it was one."""
-    return _corrected(this) if any(_is_correction(each) for each in known if _key(each) == _key(this)) else this
+    """A cause that is known, called as it was."""
+    before = next((_summary(each) for each in known if _key(each) == _key(this)), "")
+    return next((_called(word, this) for word in (CORRECTION, ALSO) if before.startswith(word)), this)
 
 
 def _is_correction(this: KnownCause) -> bool:
-    return str(this.get("annotations", {}).get("summary", "")).startswith(CORRECTION)
+    return _summary(this).startswith(CORRECTION)
 
 
-def _corrected(this: KnownCause) -> KnownCause:
+def _told_at(this: KnownCause) -> float:
+    """In Unix seconds; 0 where Alertmanager does not say."""
+    return datetime.fromisoformat(said).timestamp() if (said := this.get("startsAt")) else 0.0
+
+
+def _summary(this: KnownCause) -> str:
+    return str(this.get("annotations", {}).get("summary", ""))
+
+
+def _called(word: str, this: KnownCause) -> KnownCause:
     notes = this["annotations"]
-    return {**this, "annotations": {**notes, "summary": f"{CORRECTION}{notes['summary']}"}}
+    return {**this, "annotations": {**notes, "summary": f"{word}{notes['summary']}"}}
 
 
 def _urgency(this: KnownCause) -> str:

@@ -6,7 +6,7 @@ istiod (security/pkg/server/ca/monitoring.go of istio/istio). Sizes are those of
 The sandbox's gateway and limiter are processes of its machine: of their CPU quota, the limiter's own proxy and an istiod nothing is measured.
 """
 
-from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Sight, mean, share
+from headway.diagnosis.measure import ANSWERED, NEVER_ZERO, FigureUnit, Sight, mean, share
 from headway.diagnosis.measure import measure as _of
 from headway.wire import (
     DOOR,
@@ -36,7 +36,7 @@ ALL = (
         "latency",
         "mean time of an answer at the gateway",
         FigureUnit.SECONDS,
-        mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$gateway"),
+        mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", f"$gateway,{ANSWERED}"),
     ),
     _of("errors", "answers with a server error", FigureUnit.SHARE, share("$gateway", 'response_code=~"5.."')),
     _of("unreached", "requests that no replica answered", FigureUnit.SHARE, share("$gateway", 'response_flags=~".*(UF|UH|URX|UC).*"')),

@@ -32,6 +32,10 @@ class Sight(StrEnum):
     """A group of nodes that the autoscaler scales."""
 
 
+ANSWERED = 'response_code=~"0|2.."'
+"""What callers got an answer to, or left before. Who is refused or told of an error hears so at once: their times in the mean, an hour in which
+half of all fail would look fast, and its end slow."""
+
 HOST = "Hostname"
 """The label by which DCGM's exporter names a GPU's node."""
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from headway.contract.xids import FATAL
 from headway.diagnosis import gateway_measures, node_measures
-from headway.diagnosis.measure import NEVER_ZERO, FigureUnit, Measure, Sight, mean
+from headway.diagnosis.measure import ANSWERED, NEVER_ZERO, FigureUnit, Measure, Sight, mean
 from headway.diagnosis.measure import measure as _of
 from headway.release.evidence.queries import quoted
 from headway.wire import BURN_ALERT, WAITING_REQUESTS
@@ -54,7 +54,7 @@ _SERVER = (
         "at_replica",
         "mean time of an answer at the replicas' proxies",
         FigureUnit.SECONDS,
-        mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", "$replicas"),
+        mean("istio_request_duration_milliseconds_sum", "istio_request_duration_milliseconds_count", " / 1e3", f"$replicas,{ANSWERED}"),
     ),
     _of(
         "served",

@@ -23,6 +23,8 @@ class FiringAlert:
     model: str = ""
     page: bool = True
     """Whether it wakes somebody, or is a ticket."""
+    began: float = 0.0
+    """In Unix seconds; 0 where it does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,8 @@ def _alerts(alerts: Iterable[Any]) -> tuple[FiringAlert, ...]:
         labels = each["labels"]
         if _VERIFIES not in labels:
             tenant, model = _text(labels.get("tenant") or labels.get("namespace")), _text(labels.get("model"))
-            found.append(FiringAlert(tenant=tenant, model=model, page=labels.get("severity") != _TICKET))
+            page, began = labels.get("severity") != _TICKET, _time(each.get("startsAt"))
+            found.append(FiringAlert(tenant=tenant, model=model, page=page, began=began))
     return tuple(dict.fromkeys(found))
 
 
@@ -68,6 +71,13 @@ def asked(alerts: Iterable[FiringAlert], known: Collection[str]) -> AskedService
     for tenant in {tenant for tenant, model in about if not model}:
         suspected |= {chain for chain in known if tenant not in tenants or chain.startswith(f"{tenant}/")}
     return AskedServices(named=tuple(sorted(named)), suspected=tuple(sorted(suspected - named)))
+
+
+def _time(value: Any) -> float:
+    try:
+        return datetime.fromisoformat(value).timestamp()
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,7 @@ causes.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headway.diagnosis.comparison import LEAST_BLOCKS, BeforeAfter, compared, mean
 from headway.diagnosis.facts import Blindness, Change, Facts, ServedSettings, State
@@ -36,6 +36,16 @@ class Observed:
     def of(self, measure: str) -> Sequence[TimedValue]:
         """Of the whole service; empty where nobody measures it."""
         return self.series.get(measure, {}).get("", ())
+
+    def measured_until(self, moment: float) -> "Observed":
+        """Without what was measured after that moment, in Unix seconds."""
+        if moment >= self.at:
+            return self
+        series = {
+            name: {label: tuple(each for each in samples if each[0] <= moment) for label, samples in by_label.items()}
+            for name, by_label in self.series.items()
+        }
+        return replace(self, series=series)
 
 
 def facts(observed: Observed, onset: float | None, calm: float = 0.0) -> Facts:

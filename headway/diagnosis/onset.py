@@ -75,9 +75,13 @@ def _last_calm(values: _Floats) -> int:
     if not any(calm):
         return 0
     last = max(number for number, each in enumerate(calm) if each)
-    while last > 0 and calm[last - 1]:
-        last -= 1
-    return begins[last]
+    first = last
+    while first > 0 and calm[first - 1]:
+        first -= 1
+    # The end of an incident may be so short that it shares a level with some of the calm after it.
+    if begins[first] < begins[last] < begins[first] + 2 * LEAST_BLOCKS and means[first] > (9 * means[last] + means[-1]) / 10:
+        first += 1
+    return begins[first]
 
 
 def _levels(values: _Floats) -> list[int]:

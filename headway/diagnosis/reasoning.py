@@ -146,7 +146,7 @@ def diagnoses(observed: Observed, hypotheses: Sequence[Hypothesis] = HYPOTHESES)
 
 
 def _of_symptom(observed: Observed, this: Seen, hypotheses: Sequence[Hypothesis], began: Mapping[str, float]) -> Diagnosis:
-    known = replace(facts(observed, this.onset, this.calm), began=began, states=this.states)
+    known = replace(facts(observed.measured_until(this.felt), this.onset, this.calm), began=began, states=this.states)
     engine = _engine(known)
     tried = {each.name: _try(each, known) for each in hypotheses if engine is None or each.engine in (None, engine)}
     path = _path(str(this.symptom), tried, frozenset({str(this.symptom)}))

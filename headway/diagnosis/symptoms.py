@@ -1,21 +1,26 @@
 """What hurts a service now, and since when: each symptom with the measures and states that show it. Pure."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 
 from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
+from headway.diagnosis.comparison import LEAST_BLOCKS
 from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, Facts, State, StateKind
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.onset import Onset, onset
+from headway.release.evidence.samples import TimedValue
 
 _MOST_TIMES = 4
 """At which one symptom began, of those that are told."""
 _LEAST_SECONDS = 0.002
 """An answer that takes less more than that is no slower to anybody."""
+_PAST_SECONDS = 300.0
+"""So long a budget is said to burn after the last of what burnt it (`share5m` of components/model_service/objectives.py)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +38,7 @@ class SymptomSigns:
 @dataclass(frozen=True, kw_only=True)
 class Seen:
     """A symptom that holds now. `onset` in Unix seconds; None where it was there before one looked. `calm`: from when on it was well before;
-    `states`: those that may explain it; `over`: all is well again."""
+    `states`: those that may explain it; `over`: all is well again; `felt`: when users felt it last, of what they feel no more."""
 
     symptom: Symptom
     says: str
@@ -42,6 +47,7 @@ class Seen:
     calm: float = 0.0
     states: tuple[State, ...] = ()
     over: bool = False
+    felt: float = inf
 
 
 _WAITING = (
@@ -77,9 +83,9 @@ _TURNED_AWAY = {
 
 SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
     Symptom.FAILING: SymptomSigns(
-        says="requests fail", measures=("errors", "unreached"), test=AnyOf((Above("errors", 0.005), Above("unreached", 0.005)))
+        says="requests fail", past="requests failed", measures=("errors", "unreached"), test=AnyOf((Above("errors", 0.005), Above("unreached", 0.005)))
     ),
-    Symptom.SLOW: SymptomSigns(says="answers take longer", measures=("latency",), test=Rose("latency", least=_LEAST_SECONDS)),
+    Symptom.SLOW: SymptomSigns(says="answers take longer", past="answers took longer", measures=("latency",), test=Rose("latency", least=_LEAST_SECONDS)),
     Symptom.BROKEN: SymptomSigns(says="a promise is broken faster than it may be", measures=("burn",), test=Above("burn", 1.0)),
     Symptom.REFUSED: SymptomSigns(
         says="callers are turned away",
@@ -104,18 +110,41 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
 
 
 def seen(observed: Observed) -> Iterator[Seen]:
-    """Every symptom that holds, in that order. A broken promise only where nothing else says how users are hurt."""
+    """Every symptom that holds, in that order. A broken promise only where nothing else says how users are hurt, or were a moment ago."""
     felt = False
     for symptom, shown in SYMPTOMS.items():
         if felt and symptom is Symptom.BROKEN:
             continue
         if shown.test is None:
             yield from _said(observed, symptom, shown)
-        elif found := _measured(observed, symptom, shown, shown.test):
+            continue
+        found = _measured(observed, symptom, shown, shown.test)
+        if symptom is Symptom.BROKEN and (broken := found or _standing(observed, shown)):
+            yield from list(_past(observed)) or [broken]
+        elif found is not None:
             felt = felt or symptom in (Symptom.FAILING, Symptom.SLOW)
             yield found
-        elif symptom is Symptom.BROKEN and (standing := _standing(observed, shown)):
-            yield standing
+
+
+def _past(observed: Observed) -> Iterator[Seen]:
+    """What users feel no more, as it was when they felt it last."""
+    for symptom in (Symptom.FAILING, Symptom.SLOW):
+        shown = SYMPTOMS[symptom]
+        ends = [end for measure in shown.measures if (end := _last_felt(observed.of(measure), observed.at)) is not None]
+        if ends and shown.test is not None:
+            found = _measured(observed.measured_until(max(ends)), symptom, shown, shown.test)
+            if found is not None:
+                yield replace(found, says=f"{shown.past} until {clock(max(ends), observed.at)}", over=True, felt=max(ends))
+
+
+def _last_felt(samples: Sequence[TimedValue], at: float) -> float | None:
+    """When a measure was last nearer to its worst of the last minutes than to what it was before them."""
+    recent = [each for each in samples if each[0] > at - _PAST_SECONDS]
+    before = [value for moment, value in samples if moment <= at - _PAST_SECONDS]
+    if not recent or len(before) < LEAST_BLOCKS:
+        return None
+    usual, worst = statistics.median(before), max(value for _, value in recent)
+    return next((moment for moment, value in reversed(recent) if value > (usual + worst) / 2), None)
 
 
 def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:

@@ -7,6 +7,7 @@ once leaves every service in.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from headway.diagnosis.measure import ANSWERED
 from headway.diagnosis.measures import MEASURES
 from headway.diagnosis.states import states
 from headway.service_status.promises import ALLOWED
@@ -40,7 +41,8 @@ def questions(window: str, before: str) -> tuple[str, ...]:
     """PromQL that answers a series for each service that fails or refuses requests, is slower than `before` ago, burns a promise, or
     is not measured."""
     bad = f'{_BY} (rate(istio_requests_total{{{_ALL},response_code=~"5..|{_REFUSED}"}}[{window}]))'
-    mean = f"{_BY} (rate({_TIME}_sum{{{_ALL}}}[{window}])) / {_BY} (rate({_TIME}_count{{{_ALL}}}[{window}]))"
+    answered = f"{{{_ALL},{ANSWERED}}}[{window}]"
+    mean = f"{_BY} (rate({_TIME}_sum{answered})) / {_BY} (rate({_TIME}_count{answered}))"
     earlier = mean.replace(f"[{window}]", f"[{window}] offset {before}")
     return (
         f"{bad} / {_BY} (rate(istio_requests_total{{{_ALL}}}[{window}])) > 0.004",
