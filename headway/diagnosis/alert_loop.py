@@ -62,13 +62,11 @@ def diagnosed(place: ServicePlace, at: float) -> tuple[Diagnosis, ...]:
 
 @dataclass(frozen=True)
 class _Ask:
-    """`suspected`: no alert names the service; `page`: the most urgent alert is one; `again`: it is a page's second look; `began`: when the newest
-    alert did, in Unix seconds."""
+    """`suspected`: no alert names the service; `page`: the most urgent alert is one; `again`: it is a page's second look."""
 
     suspected: bool
     page: bool = True
     again: bool = False
-    began: float = 0.0
 
     def covers(self, other: "_Ask") -> bool:
         """Whether who is asked so need not be asked as `other` too."""
@@ -78,12 +76,7 @@ class _Ask:
         """One question in place of both."""
         if other is None:
             return self
-        return _Ask(
-            suspected=self.suspected and other.suspected,
-            page=self.page or other.page,
-            again=self.again and other.again,
-            began=max(self.began, other.began),
-        )
+        return _Ask(suspected=self.suspected and other.suspected, page=self.page or other.page, again=self.again and other.again)
 
 
 @dataclass
@@ -108,6 +101,8 @@ class AlertLoop:
         """When a service's next look is due, by the clock, and at what."""
         self._running: dict[str, tuple[float, _Ask]] = {}
         self._last: dict[str, tuple[float, _Ask]] = {}
+        self._began: dict[str, float] = {}
+        """When the newest page of a service began, in Unix seconds."""
         self._verdicts = dict.fromkeys(DiagnosisVerdict, 0)
         self._failed = self._undelivered = self._refused = self._corrected = 0
         self._seconds = 0.0
@@ -126,6 +121,7 @@ class AlertLoop:
             return 503
         gone = notification.asked(ended, known)
         with self._changed:
+            self._newest(fires, known)
             self._over |= dict.fromkeys((*gone.named, *gone.suspected))
             self._changed.notify_all()
         return 200 if self._add(_asks(fires, known)) else 503
@@ -134,12 +130,20 @@ class AlertLoop:
         """Ask for every page that fires and is not explained; what nobody answers is asked again by Alertmanager."""
         try:
             fires, causes = self.alertmanagers.pages(), self.alertmanagers.causes()
-            asked = notification.asked(fires, self.services())
+            services = self.services()
+            asked = notification.asked(fires, services)
         except Exception as failure:  # as in `work`
             self.say(f"what fires cannot be read: {_why(failure)}")
             return
+        with self._changed:
+            self._newest(fires, services)
         explained = {chain for chain, known in causes.items() if any(map(episode.is_decided, known))}
         self._add({chain: _Ask(suspected=False) for chain in asked.named if chain not in explained})
+
+    def _newest(self, fires: Sequence[notification.FiringAlert], known: Collection[str]) -> None:
+        for each in fires:
+            if each.page and (chain := f"{each.tenant}/{each.model}") in known:
+                self._began[chain] = max(self._began.get(chain, 0.0), each.began)
 
     def again(self) -> None:
         """Ask once more for whose time has come."""
@@ -236,14 +240,19 @@ class AlertLoop:
         first = ask.page and not ask.again
         if first:
             with self._changed:
-                self._again[chain] = self.clock() + AGAIN_SECONDS, replace(ask, suspected=False, again=True)
+                self._again[chain] = self.clock() + AGAIN_SECONDS, _Ask(suspected=False, again=True)
         at, urgency = self.now(), episode.PAGE if ask.page else episode.TICKET
         found = self.diagnose(service.place, at)
         for each in found:
             self._verdicts[each.verdict] += 1
         known = self.alertmanagers.causes().get(chain, ())
         news = episode.news(
-            told(found, service.receiver, self.places, urgency), known, urgency=urgency, at=at, first=first, began=ask.began
+            told(found, service.receiver, self.places, urgency),
+            known,
+            urgency=urgency,
+            at=at,
+            first=first,
+            began=self._began.get(chain, 0.0),
         )
         if news.given:
             self.alertmanagers.give(news.given)
@@ -267,6 +276,7 @@ class AlertLoop:
             with self._changed:
                 for chain in set(chains) - fire:
                     self._again.pop(chain, None)
+                    self._began.pop(chain, None)
             gone = [each for chain in chains for each in episode.over(causes.get(chain, ()), paged=chain in paged, fires=chain in fire)]
             if gone:
                 self.alertmanagers.give(episode.ended(gone, self.now()))
@@ -343,11 +353,9 @@ def _asks(fires: Sequence[notification.FiringAlert], known: Collection[str]) -> 
     """By service the most that its alerts ask for."""
     found: dict[str, _Ask] = {}
     for page in (False, True):
-        those = [each for each in fires if each.page is page]
-        asked = notification.asked(those, known)
+        asked = notification.asked([each for each in fires if each.page is page], known)
         for chain in (*asked.suspected, *asked.named):
-            began = max((each.began for each in those if f"{each.tenant}/{each.model}" == chain), default=0.0)
-            found[chain] = _Ask(suspected=chain not in asked.named, page=page, began=began).joined(found.get(chain))
+            found[chain] = _Ask(suspected=chain not in asked.named, page=page).joined(found.get(chain))
     return found
 
 

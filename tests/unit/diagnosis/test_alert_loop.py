@@ -21,6 +21,7 @@ from headway.diagnosis.notification import LARGEST_BYTES, FiringAlert
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, diagnoses
 from headway.listening import listening
 from headway.release.service_place import ServicePlace
+from headway.timestamp import rfc3339
 from tests.unit.diagnosis.played import AT, played
 from tests.unit.diagnosis.test_cause_alert import alert, notification
 
@@ -351,6 +352,14 @@ def test_a_page_that_fires_again_may_be_corrected_again() -> None:
     bed.loop._end(list(bed.loop._over))
     looked(bed, SLOW, MORE)
     assert len(bed.said) == 4
+
+
+def test_another_page_under_a_corrected_one_may_be_corrected_too() -> None:
+    bed = Bed()
+    looked(bed, SLOW, MORE)
+    bed.loop.take(notification({**alert(namespace="vision", model="defects"), "startsAt": rfc3339(bed.loop.now() + 60)}))
+    looked(bed, SLOW)
+    assert len(bed.said) == 3
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """From what hurts to its cause, on services whose series are played."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -10,11 +11,12 @@ from components.model_service import objectives
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, ServedSettings, StateKind
 from headway.diagnosis.hypotheses import HYPOTHESES
 from headway.diagnosis.hypothesis import Symptom
+from headway.diagnosis.measure import ANSWERED
 from headway.diagnosis.measures import MEASURES, PHASES, STREAMED_PHASES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
-from tests.unit.diagnosis.played import CALM, CALM_STREAMED, ONSET, STEP, hand, played, release, says, wrote
+from tests.unit.diagnosis.played import CALM, CALM_STREAMED, ONSET, STEP, STEPS, hand, played, release, says, wrote
 
 CASES = {
     "more-requests": played({"requests": 180.0, "queue": 0.030}),
@@ -204,6 +206,28 @@ def test_a_promise_that_one_slow_replica_breaks_names_it() -> None:
     assert (found.symptom, found.cause, found.links[-1].where) == (Symptom.BROKEN, "one-replica-slow", "c")
 
 
+def over(**levels: float) -> Observed:
+    """A promise that burns for what was so for four minutes, and is well again."""
+    whole = played()
+    for name, level in {"burn": 100.0, **levels}.items():
+        end = STEPS if name == "burn" else STEPS - 4
+        line = [(moment, level if STEPS - 8 <= step < end else value) for step, (moment, value) in enumerate(whole.of(name))]
+        whole = replace(whole, series={**whole.series, name: {"": tuple(line)}})
+    return whole
+
+
+@pytest.mark.parametrize(
+    ("levels", "cause", "says"),
+    [
+        ({"errors": 0.4, "failures": 0.4}, "model-fails", "requests failed until 22:09:20 UTC"),
+        ({"latency": 0.090}, "way-longer", "answers took longer until 22:09:20 UTC"),
+    ],
+)
+def test_what_hurt_a_moment_ago_is_why_a_promise_still_burns(levels: dict[str, float], cause: str, says: str) -> None:
+    (found,) = diagnoses(over(**levels))
+    assert (found.cause, found.links[0].says) == (cause, says)
+
+
 def test_a_broken_promise_is_no_second_symptom_of_slow_answers() -> None:
     found = diagnoses(played({"burn": 20.0, "compute": 0.060}))
     assert [(each.symptom, each.also) for each in found] == [(Symptom.SLOW, ())]
@@ -382,3 +406,8 @@ def test_no_measure_asks_for_series_that_the_platform_drops() -> None:
     asked = {name: query(each, "vision", "defects", "1m") for name, each in MEASURES.items()}
     assert not [name for name, text in asked.items() if "container_spec" in text or "$" in text]
     assert 'reporter="destination"' in asked["overflow"]
+
+
+@pytest.mark.parametrize("measure", ["latency", "at_replica"])
+def test_who_is_told_of_an_error_at_once_makes_no_answer_faster(measure: str) -> None:
+    assert query(MEASURES[measure], "vision", "defects", "1m").count(f",{ANSWERED}}}") == 2

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from headway.diagnosis.episode import CORRECTION, LASTS_SECONDS, PAGE, TICKET, CauseNews, KnownCause, ended, news, over
+from headway.diagnosis.episode import ALSO, CORRECTION, LASTS_SECONDS, MOST_CAUSES, PAGE, TICKET, CauseNews, KnownCause, ended, news, over
+from headway.timestamp import rfc3339
 from headway.wire import CAUSE_URGENCY
 from tests.unit.diagnosis.played import AT
 
@@ -121,3 +122,23 @@ def test_what_ends_keeps_its_labels_and_its_beginning() -> None:
     (gone,) = ended([cause("gpu-hot")], LATER)
     assert {name: gone[name] for name in ("labels", "startsAt")} == {name: cause("gpu-hot")[name] for name in ("labels", "startsAt")}
     assert ends(gone) == LATER
+
+
+def test_what_is_found_beside_a_cause_that_holds_corrects_nothing() -> None:
+    found = told([cause("gpu-hot"), cause("more-requests")], [cause("gpu-hot")])
+    assert [each["annotations"]["summary"] for each in found.told] == [f"{ALSO}because more-requests"] and not found.corrects
+    again = told([cause("gpu-hot"), cause("more-requests")], found.given)
+    assert again.told == () and again.given[1]["annotations"]["summary"].startswith(ALSO), "it stays what people were told"
+    assert told([cause("model-slower")], again.given).corrects, "the one correction is still to be had"
+
+
+def test_no_more_is_told_beside_a_cause_than_people_can_hold() -> None:
+    known = [cause(f"cause-{number}") for number in range(MOST_CAUSES)]
+    assert told([*known, cause("one-more")], known).told == ()
+
+
+@pytest.mark.parametrize(("began", "corrects"), [(LATER - 1, False), (LATER + 1, True)])
+def test_another_page_that_began_after_a_correction_may_be_corrected_again(began: float, corrects: bool) -> None:
+    correction = {**told([cause("model-slower")], [cause("gpu-hot")]).told[0], "startsAt": rfc3339(LATER)}
+    found = news([cause("out-of-memory")], [correction], urgency=PAGE, at=LATER + 60, began=began)
+    assert found.corrects is corrects
