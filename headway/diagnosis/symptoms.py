@@ -83,9 +83,14 @@ _TURNED_AWAY = {
 
 SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
     Symptom.FAILING: SymptomSigns(
-        says="requests fail", past="requests failed", measures=("errors", "unreached"), test=AnyOf((Above("errors", 0.005), Above("unreached", 0.005)))
+        says="requests fail",
+        past="requests failed",
+        measures=("errors", "unreached"),
+        test=AnyOf((Above("errors", 0.005), Above("unreached", 0.005))),
     ),
-    Symptom.SLOW: SymptomSigns(says="answers take longer", past="answers took longer", measures=("latency",), test=Rose("latency", least=_LEAST_SECONDS)),
+    Symptom.SLOW: SymptomSigns(
+        says="answers take longer", past="answers took longer", measures=("latency",), test=Rose("latency", least=_LEAST_SECONDS)
+    ),
     Symptom.BROKEN: SymptomSigns(says="a promise is broken faster than it may be", measures=("burn",), test=Above("burn", 1.0)),
     Symptom.REFUSED: SymptomSigns(
         says="callers are turned away",
