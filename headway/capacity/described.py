@@ -66,6 +66,8 @@ class Described(Part):
     """Who is in which Kubernetes group, by ARNs."""
     trusted: tuple[str, ...] = ()
     """ARNs of the IAM roles that the access layer's roles let in; of that layer's file, and so of no section here."""
+    generated: tuple[str, ...] = ()
+    """ARNs of the roles that the access layer makes and the cluster layer names."""
     public_cidrs: tuple[str, ...] = ()
     """Ranges that reach the API server's public address; without any it has none."""
     private_cidrs: tuple[str, ...] = ()

@@ -64,6 +64,7 @@ def doctor(
     checked, and nothing else is wrong.
     """
     from headway.capacity.described import described
+    from headway.doctor.account import generated_arns
     from headway.doctor.check import CheckState
     from headway.environment.checkout import find
     from headway.environment.trusted import trusted
@@ -74,7 +75,7 @@ def doctor(
     access = checkout / "stacks" / f"Pulumi.{environment}-access.yaml"
     generated = access.is_file()
     if generated:
-        layer = layer.model_copy(update={"trusted": trusted(access)})
+        layer = layer.model_copy(update={"trusted": trusted(access), "generated": generated_arns(layer, environment)})
     results = (
         *_examined(checkout, environment, layer, generated=generated, offline=offline),
         *_surroundings(checkout, environment, layer, offline=offline),

@@ -99,6 +99,12 @@ def generated_roles(environment: str) -> Mapping[str, str]:
     }
 
 
+def generated_arns(layer: Described, environment: str) -> tuple[str, ...]:
+    """The same by their ARNs in the environment's account."""
+    path = f"arn:aws:iam::{layer.account_id}:role/{cluster_name(environment)}/access"
+    return tuple(f"{path}/{role.partition('/')[2]}" for role in generated_roles(environment))
+
+
 def judge(
     layer: Described, facts: AccountFacts, addons: Mapping[str, str], kubernetes: str, *, generated: Mapping[str, str] | None = None
 ) -> tuple[DoctorResult, ...]:
@@ -203,7 +209,7 @@ def roles_of(layer: Described) -> frozenset[str]:
 
 def named_roles(layer: Described) -> tuple[str, ...]:
     """ARNs of the roles of the environment's account that its files let into the cluster, or into the roles of its access layer."""
-    found = _entered(layer) | {*layer.trusted}
+    found = _entered(layer) | {*layer.trusted, *layer.generated}
     return tuple(sorted(arn for arn in found if arn.startswith(f"arn:aws:iam::{layer.account_id}:role/")))
 
 
@@ -233,6 +239,19 @@ def _principals(layer: Described, there: frozenset[str] | Unanswered) -> DoctorR
             remedy="Create the role, or write its ARN as IAM shows it, with its path; SSO's roles have one, too",
         )
         for arn in named
+        if arn not in there and arn not in layer.generated
+    ]
+    missing += [
+        Problem(
+            rule="principals",
+            path=("access",),
+            value=arn,
+            fact=f"The account has no role {arn}, which the environment's access layer makes",
+            consequence="KMS refuses the keys whose policies name it, and EKS its access entry: the cluster layer stays half made",
+            remedy="Apply the access layer before the cluster layer",
+            level=ProblemLevel.WARNING,
+        )
+        for arn in layer.generated
         if arn not in there
     ]
     return judged("principals", f"Each of {len(named)} roles that the files let in exists.", missing)

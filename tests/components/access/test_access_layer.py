@@ -9,7 +9,8 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from headway.doctor.account import generated_roles
+from headway.capacity.described import described
+from headway.doctor.account import generated_arns, generated_roles
 from policies.guardrails.identity import RULES
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView
@@ -179,6 +180,8 @@ def test_only_a_disposable_environments_deployer_empties_its_buckets(tmp_path: P
 
 def test_doctor_knows_the_layers_deployers_by_their_names() -> None:
     assert set(generated_roles("prod")) <= {f"role/{r.inputs['name']}" for r in ACCESS.of_type(ROLE)}
+    found = generated_arns(described(PROJECT, "prod-cluster")[1], "prod")
+    assert set(found) <= {f"{PATH}{r.inputs['name']}" for r in ACCESS.of_type(ROLE)}
 
 
 def test_a_group_that_two_tenants_name_lets_nobody_in(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from headway.doctor.account import (
     AccountFacts,
     Caller,
     ReservationFacts,
+    generated_arns,
     generated_roles,
     judge,
 )
@@ -286,6 +287,18 @@ def test_a_role_that_the_access_layer_trusts_is_looked_for_too() -> None:
     assert (problem.path, problem.value) == (("access",), reserved)
     assert "the access layer stays half made" in problem.consequence
     assert not examined(replace(WELL, principals=frozenset({DEPLOYER, reserved})), layer(trusted=(reserved,)))["principals"].blocking
+
+
+def test_a_role_that_the_access_layer_is_still_to_make_is_told() -> None:
+    """KMS refuses a key whose policy names who is not there (terraform-aws-modules/terraform-aws-kms#30)."""
+    (first, *_) = made = generated_arns(LAYER, "dev")
+    (problem,) = examined(replace(WELL, principals=frozenset({DEPLOYER, *made} - {first})), layer(generated=made))["principals"].problems
+    assert (problem.value, problem.level, problem.remedy) == (
+        first,
+        ProblemLevel.WARNING,
+        "Apply the access layer before the cluster layer",
+    )
+    assert not examined(replace(WELL, principals=frozenset({DEPLOYER, *made})), layer(generated=made))["principals"].problems
 
 
 def test_whom_the_access_layer_trusts_stands_in_its_file(tmp_path: Path) -> None:
