@@ -188,9 +188,12 @@ def test_either_a_layer_or_an_environment_is_asked_for(words: list[str]) -> None
     assert refused.exception.exit is Exit.USAGE
 
 
-@pytest.mark.parametrize("stack", ["prod-platform", "nowhere-cluster", "prod"])
-def test_another_stack_is_refused_with_those_there_are(stack: str) -> None:
-    with pytest.raises(UserError, match="dev-cluster, prod-cluster") as raised:
+@pytest.mark.parametrize(
+    ("stack", "told"),
+    [("prod-platform", "dev-cluster, prod-cluster"), ("nowhere-cluster", "Name one of dev, prod"), ("prod", "dev-cluster, prod-cluster")],
+)
+def test_another_stack_is_refused_with_those_there_are(stack: str, told: str) -> None:
+    with pytest.raises(UserError, match=told) as raised:
         described(ROOT, stack)
     assert raised.value.exit is Exit.USAGE
 
