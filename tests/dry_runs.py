@@ -65,6 +65,7 @@ NOT_JUDGED: Mapping[str, str] = {
 AWS_CLI_ONLY: Mapping[str, frozenset[str]] = {
     "ecr get-login-password": frozenset(),
     "eks update-kubeconfig": frozenset({"--name"}),
+    "s3 mb": frozenset(),
     "s3 rm": frozenset({"--recursive"}),
 }
 """Commands that the AWS CLI adds to the services' own, with the options that our pages use (AWS CLI Command Reference)."""

@@ -24,10 +24,12 @@ NOT_ASKED = "aws eks update-kubeconfig "
 """It writes a file, and asks for a cluster that comes later."""
 
 
-def said(line: str) -> str:
+def said(line: str, region: str = REGION) -> str:
     """What the AWS CLI would print for a line, its inner `$(aws ...)` run first."""
     line = re.sub(r"\"?\$\((aws .+?)\)\"?", lambda inner: said(inner[1]).strip(), line)
     _, service, operation, *options = shlex.split(line)
+    if (service, operation) == ("s3", "mb"):
+        return _made(options[0].removeprefix("s3://"), region)
     given = dict(zip(options[::2], options[1::2], strict=True))
     query, shape = given.pop("--query", None), given.pop("--output", "json")
     client: Any = boto3.client(SERVICES.get(service, service), region_name=REGION)
@@ -38,6 +40,13 @@ def said(line: str) -> str:
     answer.pop("ResponseMetadata")
     found = jmespath.search(query, answer) if query else answer
     return f"{found}\n" if shape == "text" else f"{json.dumps(found, indent=4, default=str)}\n" if found else ""
+
+
+def _made(bucket: str, region: str) -> str:
+    """aws-cli, `awscli/customizations/s3/subcommands.py`, MbCommand: no constraint in the one region that takes none."""
+    constraint = {} if region == "us-east-1" else {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    boto3.client("s3", region_name=region).create_bucket(Bucket=bucket, **constraint)  # pyright: ignore[reportArgumentType]
+    return f"make_bucket: {bucket}\n"
 
 
 def _value(value: str) -> Any:
@@ -57,6 +66,15 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 
 def test_the_page_shows_what_the_account_says(answers: dict[str, str]) -> None:
     hold(answers)
+
+
+@pytest.mark.parametrize("region", ["eu-west-1", "us-east-1"])
+def test_the_bucket_of_states_is_made_in_every_region(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "nobody")
+    (line,) = [line for line in commands() if line.endswith("s3://YOUR-STATE") and line.startswith("aws ")]
+    with mock_aws():
+        assert said(line, region) == "make_bucket: YOUR-STATE\n"
 
 
 @pytest.mark.usefixtures("answers")
