@@ -1,6 +1,6 @@
 """What an environment's system pool holds, what is left of it, and what the platform layer costs a month;
 `python -m stacks.footprint ENVIRONMENT` prints it as JSON for `headway check` and `headway cost`, with what
-else is to be said of that layer.
+else is to be said of that layer and of the cluster layer below.
 
 The figures are those of the values and objects that the platform layer registers, so a request that changes there
 changes here.
@@ -32,7 +32,7 @@ from components.versions import PAUSE_IMAGE, SUPPORT
 from headway.contract.arithmetic.month import Estimate, Item, platform_month
 from headway.contract.arithmetic.system_pool import SystemRoom, Workload, system_room
 from headway.contract.explanation import Line
-from headway.problem import Problem
+from headway.problem import FieldPath, Problem
 
 if TYPE_CHECKING:
     from stacks.settings import PlatformSettings
@@ -94,20 +94,24 @@ def month(settings: "PlatformSettings") -> Estimate:
 def _main(environment: str, folder: Path, today: date) -> None:
     # Only here: the settings are judged by this module.
     from stacks.loops_image import unnamed
-    from stacks.settings import CLUSTER, NAMESPACE, PLATFORM, PlatformSettings, SettingsError, config_of, load
+    from stacks.settings import CLUSTER, NAMESPACE, PLATFORM, SHARED, PlatformSettings, SettingsError, config_of, load
     from stacks.support import ending
 
-    given = config_of(folder, environment, PLATFORM)
-    lines, items, problems = list[Line](), list[Item](), list[Problem]()
-    try:
-        found = load(f"{environment}-{PLATFORM}", {key: json.dumps(value) for key, value in given.items()}, folder)
-        if isinstance(found, PlatformSettings):
-            lines += room(found).lines
-            items += month(found).items
-            problems += (*unnamed(found), *ending(SUPPORT, today))
-    except SettingsError as error:
-        problems += error.problems
-    shared = f"{NAMESPACE}:system_pool"
+    lines, items, told = list[Line](), list[Item](), dict[tuple[str, FieldPath, str], Problem]()
+    for layer in (CLUSTER, PLATFORM):
+        problems = list[Problem]()
+        try:
+            given = config_of(folder, environment, layer)
+            found = load(f"{environment}-{layer}", {key: json.dumps(value) for key, value in given.items()}, folder)
+            if isinstance(found, PlatformSettings):
+                lines += room(found).lines
+                items += month(found).items
+                problems += (*unnamed(found), *ending(SUPPORT, today))
+        except SettingsError as error:
+            problems += error.problems
+        for each in problems:
+            section = str(each.path[0]).removeprefix(f"{NAMESPACE}:") if each.path else ""
+            told.setdefault((SHARED[layer].get(section, layer), each.path, each.fact), each)
     print(  # noqa: T201
         json.dumps(
             {
@@ -120,9 +124,9 @@ def _main(environment: str, folder: Path, today: date) -> None:
                     {
                         **each.record("rule", "level", "subject", "path", "value"),
                         "path": list(each.path),
-                        "file": f"Pulumi.{environment}-{CLUSTER if each.path[:1] == (shared,) else PLATFORM}.yaml",
+                        "file": f"Pulumi.{environment}-{layer}.yaml",
                     }
-                    for each in problems
+                    for (layer, _, _), each in told.items()
                 ],
             },
             default=str,

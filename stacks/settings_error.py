@@ -21,6 +21,14 @@ _SHOWN_CHARACTERS = 60
 _KINDS = {
     "missing": ("this setting is missing", "Add it; stacks/sections.py describes every field"),
     "extra_forbidden": ("there is no such setting; it would have been ignored", "Delete it, or correct its spelling"),
+    "string_type": ("it is no text", "Put it in quotes: YAML takes digits without them for a number"),
+    "int_type": ("it is no whole number", "Write a whole number"),
+    "int_parsing": ("it is no whole number", "Write a whole number"),
+    "bool_type": ("it is neither true nor false", "Write true or false"),
+    "tuple_type": ("it is no list", "Write a list, such as [a, b]"),
+    "list_type": ("it is no list", "Write a list, such as [a, b]"),
+    "model_type": ("it is no mapping", "Write the fields of this section below it, each with its value"),
+    "dict_type": ("it is no mapping", "Write names with values below it"),
 }
 
 

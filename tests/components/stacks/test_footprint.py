@@ -3,6 +3,8 @@ they do not fit.
 """
 
 import json
+from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -164,3 +166,24 @@ def test_a_cluster_layer_without_a_platform_is_planned(tmp_path: Any) -> None:
 def test_a_chart_whose_values_say_no_request_is_not_counted_as_nothing() -> None:
     with pytest.raises(KeyError):
         chart_pods.workloads("keda", {"resources": {}})
+
+
+@pytest.mark.parametrize(
+    ("words", "instead", "rule", "path"),
+    [
+        ("zones: [us-east-1a, us-east-1b]", "zones: [us-east-1x]", "pool-in-network", ["headway:pools", 0, "zones"]),
+        ("name: h100", "name: l4", "pool-named-once", ["headway:pools"]),
+        ('id: "000000000000"', "id: 000000000001", "", ["headway:account", "id"]),
+    ],
+)
+def test_what_the_cluster_layer_would_refuse_is_told_once_and_of_its_own_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: str, instead: str, rule: str, path: list[str | int]
+) -> None:
+    for layer in ("cluster", "platform"):
+        name = f"Pulumi.sandbox-{layer}.yaml"
+        text = (PROJECT / "stacks" / name).read_text(encoding="utf-8")
+        (tmp_path / name).write_text(text.replace(words, instead, 1), encoding="utf-8")
+    sums._main("sandbox", tmp_path, date(2026, 11, 29))  # pyright: ignore[reportPrivateUsage]
+    (found,) = [each for each in json.loads(capsys.readouterr().out)["problems"] if each["level"] == "error"]
+    assert (found["file"], found["rule"], found["path"]) == ("Pulumi.sandbox-cluster.yaml", rule, path)
+    assert rule or found["fact"] == "it is no text"
