@@ -34,6 +34,9 @@ class PrefixMemory:
         self._blocks = blocks
         self._kept: OrderedDict[Hashable, None] = OrderedDict()
 
+    def __len__(self) -> int:
+        return len(self._kept)
+
     def matched(self, keys: Iterable[Hashable]) -> int:
         """Of a prompt's blocks, how many from the front are there."""
         count = 0

@@ -21,6 +21,9 @@ PART = 0.75
 """Of that pace, what prompts are believed to get: beside answers in progress, and behind long prompts, which take longer a token."""
 CAPACITY = 100_000
 """Tokens of a KV cache whose endpoint has not said its size."""
+MOST_HELD, MOST_ASKED = 2_000_000, 1_500_000
+"""Blocks that all endpoints are believed to hold, of 175 bytes each, and of all requests in progress, of 140. Namespaces have equal parts of both,
+and a namespace's endpoints of its own: a tenant's engines say of their caches what they want, and its callers keep requests open."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +74,19 @@ class Tracked:
     _paces: dict[str, float] = field(default_factory=dict[str, float])
     _requests: dict[Hashable, _Request] = field(default_factory=dict[Hashable, _Request])
     _shared: Counter[Hashable] = field(default_factory=Counter[Hashable])
+    _owned: Counter[str] = field(default_factory=Counter[str])
+    """Endpoints by namespace."""
+    _asked: Counter[str] = field(default_factory=Counter[str])
+    """Blocks of requests in progress, by namespace."""
     _turn: int = 0
 
     def endpoints(self, there: Mapping[str, EngineFacts]) -> None:
         """The endpoints that there are from now on; a new one holds nothing."""
+        self._owned = Counter(_namespace(facts.pool) for facts in there.values())
         for address, facts in there.items():
             known = self._endpoints.get(address)
-            if known and known.facts == facts:
-                continue
-            blocks = (facts.capacity or CAPACITY) // self.block
+            room = MOST_HELD // (len(self._owned) * self._owned[_namespace(facts.pool)])
+            blocks = min((facts.capacity or CAPACITY) // self.block, room)
             if known and (known.facts.pool, known.facts.life) == (facts.pool, facts.life):
                 known.facts = facts
                 known.memory.resize(blocks)
@@ -106,7 +113,9 @@ class Tracked:
         """The endpoint of a pool for a prompt, which is taken as sent there; None if there is none."""
         if not (there := self._pools.get(pool)):
             return None
-        rate = self._paces[pool] * PART if pool in self._paces else FIRST_RATE
+        rate, owner = self._paces[pool] * PART if pool in self._paces else FIRST_RATE, _namespace(pool)
+        if self._asked[owner] + len(keys) > MOST_ASKED // len(self._owned):
+            keys = ()  # by load alone
         matched = {address: each.memory.matched(keys) for address, each in there.items()}
         best = max(matched.values())
         needed = [0.0, *accumulate(worth(self._shared[key]) for key in keys[:best])]
@@ -130,6 +139,7 @@ class Tracked:
         to.running, to.held = to.running + 1, to.held + tokens
         to.memory.keep(keys)
         self._shared.update(keys)
+        self._asked[owner] += len(keys)
         self._requests[request] = _Request(keys, to, tokens)
         return chosen.address
 
@@ -141,6 +151,8 @@ class Tracked:
         known.endpoint.running, known.endpoint.held = known.endpoint.running - 1, known.endpoint.held - known.tokens
         if not known.endpoint.running:
             known.endpoint.queued, known.endpoint.since = 0.0, now
+        self._asked[_namespace(known.endpoint.facts.pool)] -= len(known.keys)
+        self._asked = +self._asked
         for key in known.keys:
             self._shared[key] -= 1
             if not self._shared[key]:
@@ -150,10 +162,19 @@ class Tracked:
         """Endpoints, and requests in progress."""
         return len(self._endpoints), len(self._requests)
 
+    def held(self) -> Mapping[str, int]:
+        """Blocks that each endpoint is believed to hold."""
+        return {address: len(each.memory) for address, each in self._endpoints.items()}
+
     def idle(self) -> bool:
         """No request is in progress."""
         return (
             not self._requests
             and not self._shared
+            and not self._asked
             and not any((each.queued, each.running, each.held) != (0, 0, 0) for each in self._endpoints.values())
         )
+
+
+def _namespace(pool: str) -> str:
+    return pool.rpartition(".")[2]

@@ -518,6 +518,18 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "zip_longest(*(own.items() for own in owned.values()))",
             "(own.items() for own in owned.values())",
         ),
+        opened(
+            "an engine says how much is believed of it",
+            "min((facts.capacity or CAPACITY) // self.block, room)",
+            "max((facts.capacity or CAPACITY) // self.block, room)",
+            "headway/endpoint_picker/tracking.py",
+        ),
+        opened(
+            "one tenant's open requests take all",
+            "> MOST_ASKED // len(self._owned):",
+            "> MOST_ASKED:",
+            "headway/endpoint_picker/tracking.py",
+        ),
     ),
     "Have causes told to somebody else": (
         opened("a service that no contract names is asked", '(chain := f"{tenant}/{model}") in known', '(chain := f"{tenant}/{model}")'),

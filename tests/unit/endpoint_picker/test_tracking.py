@@ -1,8 +1,10 @@
 """What a picker knows of its pools, from prompt to prompt."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headway.endpoint_picker import tracking
 from headway.endpoint_picker.tracking import FIRST_RATE, EngineFacts, Tracked
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
@@ -102,6 +104,39 @@ def test_an_endpoint_that_says_its_size_holds_what_it_held_unless_begun_anew() -
     tracked.ended(3, "second")
     tracked.endpoints({A: EngineFacts(capacity=10_000, life="2"), B: EngineFacts(capacity=10_000, life="2")})
     assert {tracked.send(4, each, "", 64, "abcd") for each in "pq"} == {A, B}
+
+
+def two_tenants() -> Tracked:
+    """`liar` says that its only engine holds more than any; `fair` has two of the usual size."""
+    found = Tracked(1)
+    found.endpoints(
+        {A: EngineFacts("e.liar", 1 << 40), B: EngineFacts("e.fair", 4), "10.0.0.3:8000": EngineFacts("e.fair", 1 << 40)},
+    )
+    return found
+
+
+def test_an_engine_that_says_it_holds_everything_fills_its_tenants_part_of_the_memory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "MOST_HELD", 40)
+    tracked = two_tenants()
+    for number in range(50):
+        tracked.send(number, number, "e.liar", 4, [f"{number} {each}" for each in range(4)])
+        tracked.ended(number, number)
+    for number in range(20):
+        tracked.send(number, number, "e.fair", 4, [f"{number} {each}" for each in range(4)])
+    assert tracked.held() == {A: 20, B: 4, "10.0.0.3:8000": 10}
+
+
+def test_callers_who_keep_requests_open_fill_their_tenants_part_of_the_memory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "MOST_ASKED", 20)
+    tracked = two_tenants()
+    for number in range(9):
+        assert tracked.send(0, number, "e.liar", 4, [f"{number} {each}" for each in range(4)]) == A
+    first = tracked.send(0, "first", "e.fair", 4, "abcd")
+    assert tracked.held() == {A: 8, B: 4 * (first == B), "10.0.0.3:8000": 4 * (first != B)}
+    for number in range(9):
+        tracked.ended(1, number)
+    tracked.send(2, "later", "e.liar", 4, "wxyz")
+    assert tracked.held()[A] == 12
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["send", "ended", "gone"]), st.text("abc", max_size=5)), max_size=60))
