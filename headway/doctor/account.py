@@ -7,6 +7,7 @@ from headway.capacity.described import Described, cluster_name
 from headway.contract.pool_parts import CapacityBlock, Reservation
 from headway.doctor.check import DoctorResult, Unanswered, judged, unknown, wrong
 from headway.doctor.endpoints import EndpointFacts, judge_endpoints
+from headway.doctor.launches import judge_launches
 from headway.doctor.quotas import ServiceQuota, judge_quotas
 from headway.doctor.zones import judge_zones
 from headway.problem import Problem, ProblemLevel
@@ -79,6 +80,8 @@ class AccountFacts:
     """Ids of the zones that the account can use, by name."""
     quotas: Mapping[str, ServiceQuota] | Unanswered
     """By quota code."""
+    launched: bool | Unanswered
+    """Whether an instance runs in the region, or was started of late."""
     offerings: Mapping[str, frozenset[str]] | Unanswered
     """Instance types by zone."""
     addons: Mapping[str, frozenset[str]] | Unanswered
@@ -118,6 +121,7 @@ def judge(
         _principals(layer, facts.principals),
         judge_zones(layer, facts.zones),
         judge_quotas(layer, facts.quotas),
+        judge_launches(layer, facts.launched),
         _offerings(layer, facts.offerings),
         _addons(facts.addons, _installed(layer, addons), kubernetes),
         _whole(facts.installed),

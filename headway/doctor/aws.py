@@ -31,6 +31,7 @@ def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clie
         )
         zones = pool.submit(_answer, lambda: _zones(clients))
         quotas = pool.submit(_answer, lambda: _quotas(layer, clients, environment))
+        launched = pool.submit(_answer, lambda: _launched(clients))
         offerings = pool.submit(_answer, lambda: _offerings(layer, clients))
         offered = pool.submit(
             lambda: (
@@ -46,6 +47,7 @@ def account_facts(layer: Described, addons: Iterable[str], kubernetes: str, clie
             principals=roles.result()[1],
             zones=zones.result(),
             quotas=quotas.result(),
+            launched=launched.result(),
             offerings=offerings.result(),
             addons=offered.result()[0],
             installed=offered.result()[1],
@@ -121,6 +123,16 @@ def _used(ec2: Any, environment: str) -> Mapping[str, float]:
         NETWORKS: len(others(pages(ec2, "describe_vpcs", "Vpcs"))),
         STORAGE: sum(each["Size"] for each in volumes) / 1024,
     }
+
+
+def _launched(clients: Clients) -> bool:
+    """EC2 shows an instance until an hour after its end, and CloudTrail its start for 90 days (CloudTrail user guide, "Working with CloudTrail
+    event history"); an event that AWS refused has an `errorCode` (there, "CloudTrail record contents")."""
+    if clients("ec2").describe_instances(MaxResults=5)["Reservations"]:
+        return True
+    started = [{"AttributeKey": "EventName", "AttributeValue": "RunInstances"}]
+    found = clients("cloudtrail").lookup_events(LookupAttributes=started, MaxResults=50)["Events"]
+    return any('"errorCode"' not in each.get("CloudTrailEvent", "") for each in found)
 
 
 def _offerings(layer: Described, clients: Clients) -> Mapping[str, frozenset[str]]:

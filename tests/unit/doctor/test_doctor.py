@@ -69,6 +69,7 @@ WELL = AccountFacts(
         NETWORKS: ServiceQuota("VPCs per Region", 5, 4),
         STORAGE: ServiceQuota("Storage for gp3 volumes, in TiB", 50, 50 - storage(LAYER)),
     },
+    launched=True,
     offerings={zone: frozenset(t for p in (LAYER.system_pool, *LAYER.pools) for t in p.instance_types) for zone in LAYER.zones},
     addons={name: frozenset({pinned}) for name, pinned in ADDONS.items()},
     installed={"coredns": "DEGRADED", "vpc-cni": "ACTIVE"},
@@ -439,6 +440,7 @@ def asked(found: Described = LAYER, /, **changes: Any) -> AccountFacts:
         "iam": [*[("get_role", "NoSuchEntity")] * len(SERVICE_LINKED_ROLES), ("get_role", {"Role": ROLE})],
         "service-quotas": [listed(STORAGE), ec2, listed(GROUPS), listed(NETWORKS), ("get_aws_default_service_quota", default)],
         "ec2": [],
+        "cloudtrail": [],
         "eks": [("describe_addon_versions", {"addons": [{"addonName": "coredns", "addonVersions": [{"addonVersion": "v1"}]}]}), *LIVE],
     }
     return account_facts(found, ADDONS, KUBERNETES, clients({**answers, **changes}), "dev")
@@ -504,6 +506,24 @@ def test_zones_are_read_with_the_ids_that_mean_the_same_in_every_account() -> No
     assert facts.zones == {"us-west-2a": "usw2-az2"}
 
 
+@pytest.mark.parametrize(
+    ("instances", "events", "launched"),
+    [
+        ([{"ReservationId": "r-1"}], [], True),
+        ([], ['{"eventName": "RunInstances"}', '{"errorCode": "Client.Blocked"}'], True),
+        ([], ['{"eventName": "RunInstances", "errorCode": "Client.Blocked"}'], False),
+        ([], [], False),
+    ],
+)
+def test_an_account_that_never_launched_an_instance_is_warned_of(instances: list[Any], events: list[str], launched: bool) -> None:
+    said = {"Events": [{"CloudTrailEvent": each} for each in events]}
+    quiet = {"service-quotas": [("list_service_quotas", "AccessDeniedException")]}
+    facts = asked(ec2=[("describe_instances", {"Reservations": instances})], cloudtrail=[("lookup_events", said)], **quiet)
+    assert facts.launched is launched
+    result = examined(replace(WELL, launched=launched))["launches"]
+    assert ([problem.level for problem in result.problems], result.blocking) == ([] if launched else [ProblemLevel.WARNING], False)
+
+
 def test_offerings_are_read_by_zone() -> None:
     offered = [{"InstanceType": "m7i.xlarge", "LocationType": "availability-zone", "Location": LAYER.zones[0]}]
     both = [("describe_instance_type_offerings", {"InstanceTypeOfferings": offered})]
@@ -543,6 +563,6 @@ def test_without_credentials_nothing_of_the_account_is_concluded(tmp_path: Path)
     ended = subprocess.run(command, cwd=ROOT, env=bare, capture_output=True, text=True, check=False)
     assert ended.returncode == Exit.REFUSED, ended.stderr
     assert (
-        "? identity, administrator, service-linked-roles, principals, zones, quotas, offerings, add-on-versions, add-ons, endpoints: "
+        "? identity, administrator, service-linked-roles, principals, zones, quotas, launches, offerings, add-on-versions, add-ons, endpoints: "
         "Not checked: there are no AWS" in ended.stdout
     )
