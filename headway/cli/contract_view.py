@@ -63,7 +63,7 @@ def _sums_of_a_role(
         room = node_room(model, pool)
         parts += [
             (f"Replicas on a node of pool {pool.name}", room.lines, f"{room.replicas}, {room.short_of} runs out first"),
-            ("Room for a rollout, everything at its maximum", surge(model, spare).lines, ""),
+            ("Capacity for a rollout, everything at its maximum", surge(model, spare).lines, ""),
         ]
     return parts
 

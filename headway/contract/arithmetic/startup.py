@@ -93,7 +93,11 @@ def startup(model: Model, pool: Pool | None = None, rates: Rates = DEFAULT_RATES
     rounds = -(-model.health.warmup.requests // together)
     serve = (
         Line("engine start", model.health.engine_start, "measured, from the contract"),
-        Line("warmup", Duration(rounds * model.health.warmup.p99), f"{rounds} rounds of {together} requests x {model.health.warmup.p99}"),
+        Line(
+            "warmup",
+            Duration(rounds * model.health.warmup.p99),
+            f"{rounds} round{'s' * (rounds != 1)} of {together} request{'s' * (together != 1)} x {model.health.warmup.p99}",
+        ),
     )
     total = {
         name: Duration(sum(int(line.amount) for line in part if not isinstance(line.amount, str)))

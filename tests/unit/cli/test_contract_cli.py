@@ -281,7 +281,7 @@ def test_an_image_of_any_registry_is_accepted_behind_nat(folder: Path) -> None:
 
 def test_explain_shows_the_arithmetic() -> None:
     text = run("check", str(TENANTS), "--explain", "-e", "sandbox").stdout
-    for title in ("Quota, at maximum replicas", "GPU memory, each GPU", "RAM", "Start-up", "Cost", "Room for a rollout"):
+    for title in ("Quota, at maximum replicas", "GPU memory, each GPU", "RAM", "Start-up", "Cost", "Capacity for a rollout"):
         assert title in text
     record = json.loads(run("check", str(TENANTS), "--explain", "-o", "json").stdout)
     assert record["explained"]["assist"]["quota"]["gpus.h100"] == {"used": "3", "limit": "4", "within": True}

@@ -165,7 +165,7 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
   a replica, an hour      110 USD  8 of 8 GPUs of p5.48xlarge at 55.04 USD x 2 nodes
   1,000 requests         5.10 USD  at 6/s a replica
   1,000,000 tokens      12.74 USD  at 2400/s a replica
-  a month, at least    80,358 USD  1 replicas x 730 h
+  a month, at least    80,358 USD  1 replica x 730 h
   a month, at most    241,075 USD  3 replicas x 730 h
   list prices of       2026-01-19  us-east-1, on demand
 """,
@@ -225,7 +225,7 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
   artifact            25.6s  15Gi at 600Mi/s
   checksums            7.7s  15Gi at 500Mi/s x 4 files
   engine start           3m  measured, from the contract
-  warmup                20s  1 rounds of 32 requests x 20s
+  warmup                20s  1 round of 32 requests x 20s
   pod start to ready  4.34m  budget 20m
   with a new node     6.34m
 """,
@@ -290,7 +290,7 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
   a replica, an hour    6.88 USD  1 of 8 GPUs of p5.48xlarge at 55.04 USD
   1,000 requests      0.3185 USD  at 6/s a replica
   1,000,000 tokens    0.7963 USD  at 2400/s a replica
-  a month, at least    5,022 USD  1 replicas x 730 h
+  a month, at least    5,022 USD  1 replica x 730 h
   a month, at most    15,067 USD  3 replicas x 730 h
   list prices of      2026-01-19  us-east-1, on demand
 """,
@@ -300,7 +300,7 @@ EXPLAINED: dict[str, tuple[Callable[[], tuple[Line, ...]], str]] = {
         """
   a replica, an hour  0.4901 USD  1 of 8 GPUs of p4de.24xlarge at 27.44705 USD x 1g.10gb
   1,000 requests      0.0008 USD  at 170/s a replica
-  a month, at least      358 USD  1 replicas x 730 h
+  a month, at least      358 USD  1 replica x 730 h
   a month, at most     1,073 USD  3 replicas x 730 h
   list prices of      2026-01-19  us-east-1, on demand
 """,
