@@ -15,7 +15,6 @@ from components.model_service.manifests import ServicePlan
 from components.model_service.release import Release
 from components.tenant.component import reads_artifacts
 from components.tenant.manifests import TenantPlan
-from components.tenant.spending import budget
 from headway.contract.arithmetic.surge import batch_pool_for
 from headway.contract.difference import RELEASED
 from headway.contract.model import Model
@@ -218,7 +217,7 @@ def test_the_list_of_fields_used_elsewhere_names_fields_that_exist() -> None:
 
 def everything(found: Tenant, models: tuple[Model, ...] = ()) -> str:
     plan = TenantPlan(tenant=found, models=models, pools=POOLS, surroundings=SURROUNDINGS)
-    return json.dumps([dict(m.body) for m in plan.manifests()] + [budget(found, "headway-test")], sort_keys=True)
+    return json.dumps([dict(m.body) for m in plan.manifests()], sort_keys=True)
 
 
 @pytest.mark.parametrize("path", sorted(set(leaves(Tenant))))
