@@ -115,7 +115,7 @@ def two_tenants() -> Tracked:
     return found
 
 
-def test_an_engine_that_says_it_holds_everything_fills_its_tenants_part_of_the_memory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_says_it_holds_everything_fills_its_tenants_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracking, "MOST_HELD", 40)
     tracked = two_tenants()
     for number in range(50):
@@ -126,7 +126,7 @@ def test_an_engine_that_says_it_holds_everything_fills_its_tenants_part_of_the_m
     assert tracked.held() == {A: 20, B: 4, "10.0.0.3:8000": 10}
 
 
-def test_callers_who_keep_requests_open_fill_their_tenants_part_of_the_memory_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_callers_who_keep_requests_open_fill_their_tenants_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracking, "MOST_ASKED", 20)
     tracked = two_tenants()
     for number in range(9):
