@@ -42,6 +42,6 @@ def opened(address: str) -> LedgerStore:
     raise UserError(
         f"{address!r} is no address of a ledger.",
         "Without the ledger nobody knows which release has which traffic; nothing was done.",
-        f"Write s3://bucket/prefix, or file:///folder for one machine; {LEDGER_VARIABLE} or HEADWAY_SANDBOX_LEDGER may name it.",
+        f"Write s3://bucket/prefix, or file:///folder for one machine; {LEDGER_VARIABLE} or, in the sandbox, its own variable may name it.",
         Exit.USAGE,
     )

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from headway.wire import BURN_ALERT
+
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
@@ -30,7 +32,7 @@ FAULTS = {
         Fault(
             name="errors",
             breaks="one answer in five fails",
-            alert="SloBurnRate",
+            alert=BURN_ALERT,
             truth="The version that serves failed one batch in five. No release was under way, so nothing could be rolled back to.",
             shown_by=(_STATUS, _LOGS),
             cause="model-fails",
@@ -38,7 +40,7 @@ FAULTS = {
         Fault(
             name="slow",
             breaks="every answer takes six times as long",
-            alert="SloBurnRate",
+            alert=BURN_ALERT,
             truth="The version that serves took six times as long for each batch as it had; nothing failed. The objective of latency burnt,"
             " that of availability did not.",
             shown_by=(_STATUS,),
@@ -108,7 +110,7 @@ FAULTS = {
         Fault(
             name="gpu-hot",
             breaks="a GPU is too hot and slows down",
-            alert="SloBurnRate",
+            alert=BURN_ALERT,
             truth="The GPU of the model was held down by heat for 60 % of the time, and each batch took six times as long. GpuThrottled told of"
             " it, too.",
             shown_by=("headway sandbox dashboards gpu", _STATUS),
