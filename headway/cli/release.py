@@ -19,7 +19,7 @@ import typer.core
 from headway.cli import release_accept, release_assign, release_bind, release_copy, release_guard, release_read
 from headway.cli.environment_choice import EnvironmentOption, to_read, to_write
 from headway.cli.output import Output, OutputOption
-from headway.cli.release_drive import code, drive, follow, running, say_unwitnessed, shown
+from headway.cli.release_drive import ReleaseLeft, code, drive, follow, running, say_unwitnessed, shown
 from headway.cli.release_options import (
     NotifyOption,
     ProjectOption,
@@ -38,11 +38,14 @@ if TYPE_CHECKING:
 
 
 class _Plainly(typer.core.TyperGroup):
-    """Says in plain words which server did not answer."""
+    """Says in plain words which server did not answer, and what becomes of a release that was left."""
 
     def invoke(self, ctx: Any) -> Any:
-        with plainly():
-            return super().invoke(ctx)
+        try:
+            with plainly():
+                return super().invoke(ctx)
+        except ReleaseLeft as left:
+            raise left.told from None
 
 
 app = typer.Typer(cls=_Plainly, help="Bring a new version to users only as fast as the evidence allows.", no_args_is_help=True)
@@ -64,7 +67,10 @@ def start(
     notify: NotifyOption = None,
 ) -> None:
     """Release what the contract now describes, and stay until it is promoted or back. Goes on with that release if it
-    is under way."""
+    is under way.
+
+    Exit codes: 0 promoted; 1 refused; 3 something that it needs is missing; 5 rolled back; 130 interrupted, and the same command goes on.
+    """
     from headway.cli.release_start import begun, commit_of
     from headway.release.driver.start import StartOptions
     from headway.release.service_place import place
@@ -87,7 +93,10 @@ def resume(
     output: OutputOption = Output.TEXT,
     notify: NotifyOption = None,
 ) -> None:
-    """End a freeze; and where its runner is gone, take the release over and stay until it is over."""
+    """End a freeze; and where its runner is gone, take the release over and stay until it is over.
+
+    Exit codes: those of `headway release start`.
+    """
     from headway.release.driver.event_kinds import OperatorRequest
     from headway.release.service_place import place
 
@@ -116,7 +125,10 @@ def watch(
     project: ProjectOption = None,
     output: OutputOption = Output.TEXT,
 ) -> None:
-    """Follow a release that another runner drives, until it is over."""
+    """Follow a release that another runner drives, until it is over. Ctrl-C leaves it to that runner.
+
+    Exit codes: 0 promoted; 1 refused; 5 rolled back.
+    """
     from headway.release.service_place import place
 
     here = place(service, to_read(environment, project), project)

@@ -23,6 +23,14 @@ if TYPE_CHECKING:
 _LOOK_SECONDS = 1.0
 
 
+class ReleaseLeft(KeyboardInterrupt):
+    """Ctrl-C while a release is under way. Whoever loops ends by it as by any other; a person is told what becomes of the release."""
+
+    def __init__(self, told: UserError) -> None:
+        super().__init__(told.fact)
+        self.told = told
+
+
 def drive(here: "ServicePlace", view: "ReleaseView", under_way: "RolloutState | None" = None, regate: str | None = None) -> "RolloutState":
     """Drive it here; while another runner does, follow, and take over when that one is gone. Answers how it ended.
 
@@ -42,18 +50,24 @@ def drive(here: "ServicePlace", view: "ReleaseView", under_way: "RolloutState | 
     view.follows(rollout)
     world, told = here.world(released(here.store, here.chain, rollout.digest)), _once(view)
     ended: RolloutState | None = None
-    while ended is None:
-        leased_run = LeasedRun(here.ledger(), world, reading, this_runner(), gone=gone, told=told)
-        try:
-            with _kept(leased_run):
-                ended = ReleaseDriver(leased_run, regate=regate, diagnose=partial(of_rollback, here)).run()
-        except UserError as refusal:
-            if refusal.exit is not Exit.BUSY:
-                raise
-            view.say(f"{refusal.fact} Following it.")
-            ended = _followed(here, view, rollout, told, gone)
-            if ended is None:
-                view.say("That runner is gone; taking over.")
+    driving = True
+    try:
+        while ended is None:
+            leased_run = LeasedRun(here.ledger(), world, reading, this_runner(), gone=gone, told=told)
+            try:
+                with _kept(leased_run):
+                    ended = ReleaseDriver(leased_run, regate=regate, diagnose=partial(of_rollback, here)).run()
+            except UserError as refusal:
+                if refusal.exit is not Exit.BUSY:
+                    raise
+                view.say(f"{refusal.fact} Following it.")
+                driving = False
+                ended = _followed(here, view, rollout, told, gone)
+                driving = True
+                if ended is None:
+                    view.say("That runner is gone; taking over.")
+    except KeyboardInterrupt:
+        raise ReleaseLeft(_left_alone(here) if driving else _left(here)) from None
     from headway.release.report import summary
 
     summary.append(summary.markdown(here.chain, ended, here.ledger().read()))
@@ -67,13 +81,35 @@ def follow(here: "ServicePlace", view: "ReleaseView", rollout: "RolloutState") -
 
     view.follows(rollout)
     told = _once(view)
-    ended = _followed(here, view, rollout, told, gone)
-    if ended is None:
-        view.say(f"Nobody drives it now; `headway release resume {here.chain} -e {here.environment}` takes it over.")
-        ended = _followed(here, view, rollout, told, None)
+    try:
+        ended = _followed(here, view, rollout, told, gone)
+        if ended is None:
+            view.say(f"Nobody drives it now; `headway release resume {here.chain} -e {here.environment}` takes it over.")
+            ended = _followed(here, view, rollout, told, None)
+    except KeyboardInterrupt:
+        raise ReleaseLeft(_left(here)) from None
     assert ended is not None  # noqa: S101  without a look at the lease it only returns at the end
     view.ended(ended)
     return ended
+
+
+def _left(here: "ServicePlace") -> UserError:
+    return UserError(
+        f"You have left the release of {here.chain}.",
+        "It goes on where it is driven.",
+        f"`headway release watch {here.chain} -e {here.environment}` shows it again.",
+        Exit.INTERRUPTED,
+    )
+
+
+def _left_alone(here: "ServicePlace") -> UserError:
+    about = f"{here.chain} -e {here.environment}"
+    return UserError(
+        f"You interrupted the command, and nobody drives the release of {here.chain} now.",
+        "Users stay divided as they are; after its contract's `rollout.unwatched_at_most` the guard takes the new version's traffic.",
+        f"`headway release resume {about}` goes on; `headway release rollback {about} --reason ...` takes it back.",
+        Exit.INTERRUPTED,
+    )
 
 
 def _followed(
