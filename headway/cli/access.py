@@ -15,12 +15,12 @@ from headway.problem import Exit, UserError
 def access(
     told: Annotated[
         str | None,
-        typer.Argument(metavar="ENVIRONMENT", autocompletion=environment_names, help="such as prod; -e says the same", show_default=False),
+        typer.Argument(metavar="ENVIRONMENT", autocompletion=environment_names, help="Such as prod; -e says the same.", show_default=False),
     ] = None,
     environment: EnvironmentOption = None,
     output: OutputOption = Output.TEXT,
-    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="only the policy of who applies the access layer first, as JSON")] = False,
-    project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
+    bootstrap: Annotated[bool, typer.Option("--bootstrap", help="Only the policy of who applies the access layer first, as JSON.")] = False,
+    project: Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")] = None,
 ) -> None:
     """Show each role of an environment's people and pipelines: who may assume it, what it may do, where its state lies.
 

@@ -42,9 +42,9 @@ def _alone(ctx: typer.Context) -> None:
 
 @app.command("describe")
 def artifact(
-    folder: Annotated[Path, typer.Argument(help="the folder whose content becomes the artifact")],
+    folder: Annotated[Path, typer.Argument(help="The folder whose content becomes the artifact.")],
     md5: Annotated[
-        bool, typer.Option("--md5", help="add the MD5 of each file below a folder, which Triton compares at every load")
+        bool, typer.Option("--md5", help="Add the MD5 of each file below a folder, which Triton compares at every load.")
     ] = False,
 ) -> None:
     """Print `artifact.files` of a contract: path, SHA-256 and size of every file in FOLDER."""
@@ -53,13 +53,13 @@ def artifact(
 
 @app.command("push")
 def push(
-    folder: Annotated[Path, typer.Argument(help="the folder whose content becomes the artifact")],
-    version: Annotated[str, typer.Argument(metavar="TENANT/MODEL/VERSION", help="what it becomes; each is written once")],
+    folder: Annotated[Path, typer.Argument(help="The folder whose content becomes the artifact.")],
+    version: Annotated[str, typer.Argument(metavar="TENANT/MODEL/VERSION", help="What it becomes; each is written once.")],
     environment: EnvironmentOption = None,
     bucket: Annotated[
         str | None, typer.Option("--bucket", help="The environment's artifact bucket; asked of its cluster stack otherwise.")
     ] = None,
-    md5: Annotated[bool, typer.Option("--md5", help="add MD5s to what is printed, as `describe` does")] = False,
+    md5: Annotated[bool, typer.Option("--md5", help="Add MD5s to what is printed, as `describe` does.")] = False,
     write: Annotated[bool, typer.Option("--write", help="Write the section into the model's contract instead of printing it.")] = False,
     project: ProjectOption = None,
 ) -> None:

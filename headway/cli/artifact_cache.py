@@ -13,12 +13,12 @@ from headway.cli.loop_process import kubeconfig, reaching, say, told_to_end
 
 
 def artifact_cache(
-    pool: Annotated[str, typer.Option(help="The pool whose releases' artifacts are kept")],
-    folder: Annotated[Path, typer.Option(help="Where they are kept")],
-    room: Annotated[int, typer.Option(min=1, help="Bytes that they may take")],
-    serve: Annotated[str, typer.Option(help="Address and port for pods")] = "127.0.0.1:0",
-    metrics: Annotated[int, typer.Option(min=0, max=65535, help="Port of metrics and health")] = 0,
-    in_cluster: Annotated[bool, typer.Option("--in-cluster", help="As the pod's own service account, not by KUBECONFIG")] = False,
+    pool: Annotated[str, typer.Option(help="The pool whose releases' artifacts are kept.")],
+    folder: Annotated[Path, typer.Option(help="Where they are kept.")],
+    room: Annotated[int, typer.Option(min=1, help="Bytes that they may take.")],
+    serve: Annotated[str, typer.Option(help="Address and port for pods.")] = "127.0.0.1:0",
+    metrics: Annotated[int, typer.Option(min=0, max=65535, help="Port of metrics and health.")] = 0,
+    in_cluster: Annotated[bool, typer.Option("--in-cluster", help="As the pod's own service account, not by KUBECONFIG.")] = False,
 ) -> None:
     """Keep the artifacts of a pool's releases on this node, and hand each to pods of the tenant that it belongs to.
 

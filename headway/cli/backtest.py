@@ -46,23 +46,23 @@ class RehearsalSettings:
 
 def backtest(
     model: Annotated[
-        str, typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="the model whose contract and history are used")
+        str, typer.Argument(metavar="TENANT/MODEL", autocompletion=services, help="The model whose contract and history are used.")
     ],
     prometheus: Annotated[
-        list[str], typer.Option("--prometheus", help="address of a Prometheus; more than once: asked in this order")
+        list[str], typer.Option("--prometheus", help="Address of a Prometheus; more than once: asked in this order.")
     ] = _NONE,
-    world: Annotated[WorldName | None, typer.Option("--world", help="rehearse in this simulated world; no Prometheus is asked")] = None,
-    rate: Annotated[float, typer.Option("--rate", help="requests a second in the simulated world", min=0.01, max=10_000)] = 10.0,
-    arm: Annotated[str | None, typer.Option("--arm", help="Deployment whose history it is; default: the model's only one")] = None,
-    hours: Annotated[float, typer.Option("--hours", help="length of the history", min=0.5, max=720)] = 24.0,
-    until: Annotated[float | None, typer.Option("--until", help="its end, in Unix seconds; default: now")] = None,
-    rehearsals: Annotated[int, typer.Option("--rehearsals", help="releases to rehearse for each change", min=10, max=5000)] = 200,
-    longest: Annotated[float, typer.Option("--longest", help="minutes after which a rehearsal ends undecided", min=10)] = 240.0,
-    scrape: Annotated[float, typer.Option("--scrape", help="seconds between two scrapes", min=0.1)] = 15.0,
-    seed: Annotated[int, typer.Option("--seed", help="of all that is left to chance")] = 1,
-    token_file: Annotated[Path | None, typer.Option("--token-file", help="file with a bearer token")] = None,
-    ca_file: Annotated[Path | None, typer.Option("--ca-file", help="certificates that may have signed the server's")] = None,
-    tenants: Annotated[Path, typer.Option("--tenants", help="folder of the contracts")] = Path("tenants"),
+    world: Annotated[WorldName | None, typer.Option("--world", help="Rehearse in this simulated world; no Prometheus is asked.")] = None,
+    rate: Annotated[float, typer.Option("--rate", help="Requests a second in the simulated world.", min=0.01, max=10_000)] = 10.0,
+    arm: Annotated[str | None, typer.Option("--arm", help="Deployment whose history it is; default: the model's only one.")] = None,
+    hours: Annotated[float, typer.Option("--hours", help="Length of the history.", min=0.5, max=720)] = 24.0,
+    until: Annotated[float | None, typer.Option("--until", help="Its end, in Unix seconds; default: now.")] = None,
+    rehearsals: Annotated[int, typer.Option("--rehearsals", help="Releases to rehearse for each change.", min=10, max=5000)] = 200,
+    longest: Annotated[float, typer.Option("--longest", help="Minutes after which a rehearsal ends undecided.", min=10)] = 240.0,
+    scrape: Annotated[float, typer.Option("--scrape", help="Seconds between two scrapes.", min=0.1)] = 15.0,
+    seed: Annotated[int, typer.Option("--seed", help="Of all that is left to chance.")] = 1,
+    token_file: Annotated[Path | None, typer.Option("--token-file", help="File with a bearer token.")] = None,
+    ca_file: Annotated[Path | None, typer.Option("--ca-file", help="Certificates that may have signed the server's.")] = None,
+    tenants: Annotated[Path, typer.Option("--tenants", help="Folder of the contracts.")] = Path("tenants"),
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Rehearse releases on a model's own history, or in a simulated world: false rollbacks, misses, minutes, and what costs most time.

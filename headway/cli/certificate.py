@@ -31,7 +31,7 @@ def names(environment: EnvironmentOption = None, output: OutputOption = Output.T
 
 @app.command("check")
 def check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="the certificate with its chain, in PEM")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The certificate with its chain, in PEM.")],
     environment: EnvironmentOption = None,
     output: OutputOption = Output.TEXT,
     project: ProjectOption = None,

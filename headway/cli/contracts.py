@@ -52,9 +52,9 @@ class SchemaOutput(StrEnum):
 @app.command()
 def check(
     context: typer.Context,
-    path: Annotated[Path, typer.Argument(help="the folder of all tenants, the folder of one, or one contract")] = DEFAULT_FOLDER,
+    path: Annotated[Path, typer.Argument(help="The folder of all tenants, the folder of one, or one contract.")] = DEFAULT_FOLDER,
     output: Annotated[
-        CheckOutput, typer.Option("--output", "-o", help="text for people, json for programs, sarif for code scanning")
+        CheckOutput, typer.Option("--output", "-o", help="`text` for people, `json` for programs, `sarif` for code scanning.")
     ] = CheckOutput.TEXT,
     environment: Annotated[
         str | None,
@@ -64,12 +64,12 @@ def check(
             envvar=ENVIRONMENT_VARIABLE,
             show_envvar=True,
             autocompletion=environment_names,
-            help="also check against the GPU pools of stacks/Pulumi.<environment>-cluster.yaml",
+            help="Also check the files of that environment's layers, and every contract against its GPU pools.",
         ),
     ] = None,
-    explain: Annotated[bool, typer.Option("--explain", help="show the arithmetic: memory, start-up, room, quota, cost")] = False,
+    explain: Annotated[bool, typer.Option("--explain", help="Show the arithmetic: memory, start-up, room, quota, cost.")] = False,
     registry: Annotated[
-        bool, typer.Option("--registry", help="also ask the model registry that each contract names whether it lists this artifact")
+        bool, typer.Option("--registry", help="Also ask the model registry that each contract names whether it lists this artifact.")
     ] = False,
 ) -> None:
     """Check contracts, and show every problem of every file at once, with its consequence and its remedy.
@@ -250,10 +250,10 @@ def _write(text: str) -> None:
 @app.command()
 def diff(
     old: Annotated[
-        Path | None, typer.Argument(help="the old contract; without a second one: a contract or folder to compare with git")
+        Path | None, typer.Argument(help="The old contract; without a second one: a contract or folder to compare with git.")
     ] = None,
-    new: Annotated[Path | None, typer.Argument(help="the new contract")] = None,
-    against: Annotated[str, typer.Option("--against", help="the git revision to compare with")] = "HEAD",
+    new: Annotated[Path | None, typer.Argument(help="The new contract.")] = None,
+    against: Annotated[str, typer.Option("--against", help="The git revision to compare with.")] = "HEAD",
     output: OutputOption = Output.TEXT,
 ) -> None:
     """Show what has changed between contracts: each field, the effect of its change, and whether it needs a new release.
@@ -363,9 +363,9 @@ def _git(folder: Path, *arguments: str, fails: str = "") -> bytes:
 
 @app.command()
 def schema(
-    kind: Annotated[str, typer.Argument(help="model, tenant, pool, system_pool or diagnosis")] = "model",
+    kind: Annotated[str, typer.Argument(help="`model`, `tenant`, `pool`, `system_pool` or `diagnosis`.")] = "model",
     output: Annotated[
-        SchemaOutput, typer.Option("--output", "-o", help="json for editors; markdown for docs/reference/contract.md")
+        SchemaOutput, typer.Option("--output", "-o", help="`json` for editors; `markdown` for docs/reference/contract.md.")
     ] = SchemaOutput.JSON,
 ) -> None:
     """Print the JSON Schema of a contract or of `diagnose --output json`, or the reference page of all contracts."""

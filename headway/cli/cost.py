@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def cost(
     context: typer.Context,
     stack: Annotated[
-        str | None, typer.Option("--stack", "-s", autocompletion=priced_stacks, help="one layer, such as prod-cluster or prod-platform")
+        str | None, typer.Option("--stack", "-s", autocompletion=priced_stacks, help="One layer, such as prod-cluster or prod-platform.")
     ] = None,
     environment: EnvironmentOption = None,
     use: Annotated[
-        list[str] | None, typer.Option("--use", help="how much of what is paid by use there is a month, such as nat=2Ti; repeatable")
+        list[str] | None, typer.Option("--use", help="How much of what is paid by use there is a month, such as nat=2Ti; repeatable.")
     ] = None,
     output: OutputOption = Output.TEXT,
-    project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
+    project: Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")] = None,
 ) -> None:
     """What an environment, or one layer of it, costs a month: list prices, everything at its fewest and at its most.
 

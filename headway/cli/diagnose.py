@@ -57,10 +57,13 @@ def diagnose(
     prometheus: PrometheusOption = None,
     output: Annotated[
         DiagnosisOutput,
-        typer.Option("--output", "-o", help="text for people, json for programs, html for a page with plots that needs no network"),
+        typer.Option("--output", "-o", help="`text` for people, `json` for programs, `html` for a page with plots that needs no network."),
     ] = DiagnosisOutput.TEXT,
 ) -> None:
-    """Say why a service hurts: one chain of measured comparisons, what was ruled out by which figures, and what to do next."""
+    """Say why a service hurts: one chain of measured comparisons, what was ruled out by which figures, and what to do next.
+
+    Exit codes: 0 nothing is wrong; 1 something is, with its cause or without; 3 nobody can say.
+    """
     now = datetime.now(UTC)
     chosen = to_read(environment, project)
     named, moment = asked(service, at, alert, now)

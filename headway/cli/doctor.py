@@ -49,13 +49,13 @@ def doctor(
     environment: EnvironmentOption = None,
     stack: Annotated[
         str | None,
-        typer.Option("--stack", "-s", autocompletion=cluster_stacks, help="the same by its cluster layer's stack, such as dev-cluster"),
+        typer.Option("--stack", "-s", autocompletion=cluster_stacks, help="The same by its cluster layer's stack, such as dev-cluster."),
     ] = None,
     offline: Annotated[
-        bool, typer.Option("--offline", help="ask nothing of AWS; only this machine and the stack file are checked")
+        bool, typer.Option("--offline", help="Ask nothing of AWS; only this machine and the stack file are checked.")
     ] = False,
     output: OutputOption = Output.TEXT,
-    project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
+    project: Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")] = None,
 ) -> None:
     """Check everything that the first apply needs: tools, credentials, quotas, offerings, add-ons, reservations, groups,
     the loops' image, secrets, images, buckets, and the way to the API server.

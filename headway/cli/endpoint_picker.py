@@ -9,10 +9,10 @@ from headway.cli.loop_process import kubeconfig, reaching, say
 
 
 def endpoint_picker(
-    serve: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where gateways ask")] = "127.0.0.1:0",
-    metrics: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Metrics and health")] = "127.0.0.1:0",
-    page_port: Annotated[int, typer.Option(min=0, max=65535, help="Where engines show their metrics, if not where they answer")] = 0,
-    in_cluster: Annotated[bool, typer.Option("--in-cluster", help="As the pod's own service account, not by KUBECONFIG")] = False,
+    serve: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Where gateways ask.")] = "127.0.0.1:0",
+    metrics: Annotated[str, typer.Option(metavar="ADDRESS:PORT", help="Metrics and health.")] = "127.0.0.1:0",
+    page_port: Annotated[int, typer.Option(min=0, max=65535, help="Where engines show their metrics, if not where they answer.")] = 0,
+    in_cluster: Annotated[bool, typer.Option("--in-cluster", help="As the pod's own service account, not by KUBECONFIG.")] = False,
 ) -> None:
     """Tell gateways which engine answers each prompt, by Envoy's external processing.
 

@@ -10,9 +10,9 @@ from headway.problem import Exit, UserError
 
 
 def golden(
-    contract: Annotated[Path, typer.Argument(help="the model's contract")],
+    contract: Annotated[Path, typer.Argument(help="The model's contract.")],
     name: Annotated[
-        str | None, typer.Option("--name", help="which golden request; the first that stands in the contract otherwise")
+        str | None, typer.Option("--name", help="Which golden request; the first that stands in the contract otherwise.")
     ] = None,
 ) -> None:
     """Print the body of a golden request of CONTRACT, as a caller would send it.

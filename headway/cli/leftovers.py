@@ -24,11 +24,11 @@ def leftovers(
     environment: EnvironmentOption = None,
     stack: Annotated[
         str | None,
-        typer.Option("--stack", "-s", autocompletion=cluster_stacks, help="the same by its cluster layer's stack, such as dev-cluster"),
+        typer.Option("--stack", "-s", autocompletion=cluster_stacks, help="The same by its cluster layer's stack, such as dev-cluster."),
     ] = None,
-    tenant: Annotated[str | None, typer.Option("--tenant", help="only what is left of this tenant, while the environment lives")] = None,
+    tenant: Annotated[str | None, typer.Option("--tenant", help="Only what is left of this tenant, while the environment lives.")] = None,
     output: OutputOption = Output.TEXT,
-    project: Annotated[Path | None, typer.Option("--project", help="the checkout; default: the one around the working folder")] = None,
+    project: Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")] = None,
 ) -> None:
     """List what AWS still holds of an environment, or of one tenant, by tag and name; deletes nothing.
 

@@ -25,7 +25,7 @@ def mirror(
         Path | None, typer.Option("--charts", help="Compare the packages in this folder (`helm pull`) with the charts' digests instead.")
     ] = None,
     project: Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="text for people, json for scripts that copy")] = Output.TEXT,
+    output: Annotated[Output, typer.Option("--output", "-o", help="`text` for people, `json` for scripts that copy.")] = Output.TEXT,
     push: Annotated[
         str | None, typer.Option("--push", metavar="REGISTRY/PREFIX", help="Copy every chart and image there; what is there stays.")
     ] = None,

@@ -11,4 +11,4 @@ class Output(StrEnum):
     JSON = "json"
 
 
-OutputOption = Annotated[Output, typer.Option("--output", "-o", help="text for people, json for programs")]
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="`text` for people, `json` for programs.")]

@@ -31,10 +31,10 @@ class PoliciesOutput(StrEnum):
 def policies(
     rule: Annotated[
         str | None,
-        typer.Argument(metavar="RULE", autocompletion=policy_rules, help="one rule, explained; all of them otherwise", show_default=False),
+        typer.Argument(metavar="RULE", autocompletion=policy_rules, help="One rule, explained; all of them otherwise.", show_default=False),
     ] = None,
     output: Annotated[
-        PoliciesOutput, typer.Option("--output", "-o", help="text for people, json for machines, markdown for docs/policies.md")
+        PoliciesOutput, typer.Option("--output", "-o", help="`text` for people, `json` for programs, `markdown` for docs/policies.md.")
     ] = PoliciesOutput.TEXT,
 ) -> None:
     """List every rule and which resources are exempt until when; or explain one: what it requires, why, what to do about a

@@ -22,12 +22,12 @@ class StarterRuntime(StrEnum):
     CONTAINER = "container"
 
 
-_Folder = Annotated[Path, typer.Option("--folder", help="the folder of all tenants")]
+_Folder = Annotated[Path, typer.Option("--folder", help="The folder of all tenants.")]
 
 
 @app.command("tenant")
 def new_tenant(
-    name: Annotated[str, typer.Argument(help="the tenant's name")],
+    name: Annotated[str, typer.Argument(help="The tenant's name.")],
     environment: Annotated[
         str,
         typer.Option(
@@ -36,7 +36,7 @@ def new_tenant(
             envvar=ENVIRONMENT_VARIABLE,
             show_envvar=True,
             autocompletion=environment_names,
-            help="the first environment that has it",
+            help="The first environment that has it.",
         ),
     ] = SANDBOX,
     folder: _Folder = DEFAULT_FOLDER,
@@ -73,9 +73,9 @@ def new_tenant(
 
 @app.command("model")
 def new_model(
-    tenant: Annotated[str, typer.Argument(autocompletion=tenants, help="the tenant that the model belongs to")],
-    name: Annotated[str, typer.Argument(help="the model's name")],
-    runtime: Annotated[StarterRuntime, typer.Option("--runtime", "-r", help="the server that runs the model")] = StarterRuntime.TRITON,
+    tenant: Annotated[str, typer.Argument(autocompletion=tenants, help="The tenant that the model belongs to.")],
+    name: Annotated[str, typer.Argument(help="The model's name.")],
+    runtime: Annotated[StarterRuntime, typer.Option("--runtime", "-r", help="The server that runs the model.")] = StarterRuntime.TRITON,
     folder: _Folder = DEFAULT_FOLDER,
 ) -> None:
     """Write the contract of a new model to tenants/TENANT/NAME.yaml."""

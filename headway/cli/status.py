@@ -44,6 +44,8 @@ def status(
 ) -> None:
     """Show what model services do now: address, versions and weights, promises, replicas and why one is missing, release,
     links.
+
+    Exit codes: 0 every service is ready; 1 one is not; 3 the cluster does not answer.
     """
     look = _looker(service, to_read(environment, project), project, prometheus)
     if watch:

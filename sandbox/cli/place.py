@@ -13,9 +13,7 @@ if TYPE_CHECKING:
 
     from sandbox.layout import Layout
 
-ProjectOption = Annotated[
-    Path | None, typer.Option("--project", help="The checkout to work on; without this, it is found from the working folder.")
-]
+ProjectOption = Annotated[Path | None, typer.Option("--project", help="The checkout; found from the working folder otherwise.")]
 DemoOption = Annotated[bool, typer.Option("--demo", help="Of the demonstration (`make demo-traffic`) instead.")]
 
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ def test_help_of_a_command_ends_with_examples_that_parse(words: str) -> None:
     assert examples, said
     assert {line: wrong for line in examples if (wrong := dry_runs.wrong_in(line))} == {}
     assert all(f"headway {words.replace('artifact describe', 'artifact')}" in line for line in examples)
+
+
+def test_each_option_and_argument_is_explained_in_a_sentence() -> None:
+    told = {f"{words} {each.name}": each.help or "" for words, command in ALL.items() for each in command.params}
+    assert [name for name, text in told.items() if not re.match(r"[A-Z`].*[.!?]$", text, re.DOTALL)] == []
 
 
 @pytest.mark.parametrize("group", ["new", "artifact", "release", "nodes", "loops", "verify", "sandbox", "incident", "certificate"])
