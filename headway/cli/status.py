@@ -7,7 +7,7 @@ place; without the API server there is nothing to show.
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -173,26 +173,42 @@ def _show(picture: "Picture", output: Output) -> None:
 
 def _watched(look: "Callable[[], Picture]", output: Output) -> None:
     """Look again and again: in place on a terminal, else whenever something is new. Ends with Ctrl-C."""
-    from time import sleep
-
-    from rich.console import Console
+    from rich.console import Console, Group
     from rich.live import Live
+    from rich.markup import escape
 
     from headway.cli import status_view
 
     if output is Output.TEXT and sys.stdout.isatty():
         with Live(console=Console(highlight=False), auto_refresh=False, vertical_overflow="crop") as screen:
-            while True:
-                screen.update(status_view.drawn(look()), refresh=True)
-                sleep(_LOOK_SECONDS)
+            for picture, silent in _looks(look):
+                seen = status_view.drawn(picture)
+                screen.update(Group(f"[yellow]{escape(silent)} Seen before:[/]", seen) if silent else seen, refresh=True)
     last: object = None
-    while True:
-        picture = look()
-        found = status_view.document(picture)
-        if found != last:
-            if output is Output.JSON:
-                print(json.dumps(found), flush=True)
-            else:
-                _show(picture, output)
+    for picture, silent in _looks(look):
+        found = status_view.document(picture), silent
+        if found != last and silent:
+            typer.echo(silent, err=True)
+        elif found != last and output is Output.JSON:
+            print(json.dumps(found[0]), flush=True)
+        elif found != last:
+            _show(picture, output)
         last = found
+
+
+def _looks(look: "Callable[[], Picture]") -> "Iterator[tuple[Picture, str]]":
+    """Pictures without end. Once there was one, a cluster that does not answer is no end: the last picture comes with the reason."""
+    from time import sleep
+
+    picture = look()
+    yield picture, ""
+    while True:
         sleep(_LOOK_SECONDS)
+        silent = ""
+        try:
+            picture = look()
+        except UserError as failure:
+            if failure.exit is not Exit.ENVIRONMENT:
+                raise
+            silent = failure.fact
+        yield picture, silent

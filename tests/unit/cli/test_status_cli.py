@@ -11,7 +11,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner, Result
 
+from headway.cli import status
 from headway.cli.main import app
+from headway.cli.output import Output
 from headway.cli.status_view import present, times
 from headway.contract.reading.loader import load_tenant
 from headway.ledger.store import FolderStore
@@ -325,3 +327,32 @@ def test_doubt_about_what_followed_a_promotion_hides_no_release(command: Command
     found = json.loads(command("vision/defects", "-o", "json").stdout)
     assert [each["chain"] for each in found["doubts"]] == [f"vision/defects/{beside}"]
     assert "release none yet" in words(command("vision/defects"))
+
+
+def test_a_watch_outlasts_a_cluster_that_is_silent_for_a_while(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    monkeypatch.setattr("headway.cli.status_view.document", lambda picture: {"picture": picture})
+    silent = UserError("The API server does not answer.", "Nothing can be said.", "Try again.")
+    ends: list[Any] = ["first", silent, silent, "second", KeyboardInterrupt()]
+
+    def look() -> Any:
+        found = ends.pop(0)
+        if isinstance(found, BaseException):
+            raise found
+        return found
+
+    with pytest.raises(KeyboardInterrupt):
+        status._watched(look, Output.JSON)  # pyright: ignore[reportPrivateUsage]
+    said = capsys.readouterr()
+    assert [json.loads(line)["picture"] for line in said.out.splitlines()] == ["first", "second"]
+    assert said.err == "The API server does not answer.\n"
+
+
+def test_a_watch_that_cannot_begin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+
+    def look() -> Any:
+        raise UserError("The API server does not answer.", "Nothing can be said.", "Try again.")
+
+    with pytest.raises(UserError, match="does not answer"):
+        status._watched(look, Output.JSON)  # pyright: ignore[reportPrivateUsage]
