@@ -55,16 +55,22 @@ def logs(
     root, chosen = find(project), to_read(environment, project)
     described(root, chosen)
     reader = selected(chosen, root).container_logs(query)
-    empty = True
+    empty, begun, silent = True, False, False
     while True:
         try:
             found = reader.read()
+            begun, silent = True, False
         except OutOfReachError as failure:
-            raise UserError(
-                f"Logs of {chosen} cannot be read ({failure}).",
-                "Nothing is known of what was printed.",
-                "Check the network, and that you may `get` services/proxy of loki-gateway:80 in namespace monitoring.",
-            ) from None
+            fact = f"Logs of {chosen} cannot be read ({failure})."
+            if not follow or not begun:
+                raise UserError(
+                    fact,
+                    "Nothing is known of what was printed.",
+                    "Check the network, and that you may `get` services/proxy of loki-gateway:80 in namespace monitoring.",
+                ) from None
+            if not silent:
+                typer.echo(f"{fact} Asking again.", err=True)
+            found, silent = (), True
         for line in found:
             print(written(line, output), flush=follow)
         empty = empty and not found
@@ -72,7 +78,9 @@ def logs(
             break
         sleep(_LOOK_SECONDS)
     if empty and output is Output.TEXT:
-        typer.echo(f"{service} printed nothing since {query.since:%Y-%m-%d %H:%M:%SZ} that was asked for.", err=True)
+        known = (root / "tenants" / tenant / f"{model or 'tenant'}.yaml").is_file()
+        doubt = "" if known else f" The checkout has no contract of {service}; is it spelt right?"
+        typer.echo(f"{service} printed nothing since {query.since:%Y-%m-%d %H:%M:%SZ} that was asked for.{doubt}", err=True)
 
 
 def moment(text: str, option: str, now: datetime) -> datetime:

@@ -133,6 +133,34 @@ def test_logs_that_cannot_be_read_name_the_right_that_is_needed(folder: Path, mo
     assert error.fact == "Logs of sandbox cannot be read (Loki answers 403: forbidden)." and "services/proxy" in error.remedy
 
 
+def test_who_follows_waits_for_logs_that_do_not_answer_for_a_while(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = [
+        [LogLine(time=None, pod="a", container="server", text="before")],
+        None,
+        None,
+        [LogLine(time=None, pod="a", container="server", text="after")],
+    ]
+
+    class Loki:
+        def read(self) -> list[LogLine]:
+            if not answers:
+                raise KeyboardInterrupt
+            if (found := answers.pop(0)) is None:
+                raise OutOfReachError("ConnectionError")
+            return found
+
+    monkeypatch.setattr(Sandbox, "container_logs", lambda *_: Loki())
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    said = run("vision", "-f")
+    assert said.stdout == "a server | before\na server | after\n"
+    assert said.stderr.count("cannot be read (ConnectionError). Asking again.") == 1
+
+
+def test_a_tenant_that_no_contract_knows_is_doubted(folder: Path) -> None:
+    assert "The checkout has no contract of visoin; is it spelt right?" in run("visoin", "-e", "sandbox").stderr
+    assert "spelt" not in run("vision", "-r", "r9999999999").stderr
+
+
 @pytest.mark.parametrize(
     "words", [["vision", "--since", "yesterday"], ["vision", "--since", "2026-11-25T04:00:00"], ["Vision"], ["v/../x"]]
 )
