@@ -8,6 +8,7 @@ from pathlib import Path
 from headway.cli.program import told_by
 from headway.contract.arithmetic.month import Item
 from headway.contract.explanation import Line
+from headway.contract.reading.document import LARGEST_DOCUMENT, read
 from headway.contract.units import Money
 from headway.problem import Problem, ProblemLevel
 
@@ -43,5 +44,18 @@ def platform_sums(project: Path, environment: str) -> PlatformSums:
     return PlatformSums(
         lines=tuple(Line(**each) for each in found["lines"]),
         items=tuple(replace(Item(**each), month=Money(each["month"])) for each in found["month"]),
-        problems=tuple(replace(Problem(**each), path=tuple(each["path"]), level=ProblemLevel(each["level"])) for each in found["problems"]),
+        problems=tuple(
+            _placed(replace(Problem(**each), path=tuple(each["path"]), level=ProblemLevel(each["level"])), project / "stacks")
+            for each in found["problems"]
+        ),
     )
+
+
+def _placed(found: Problem, stacks: Path) -> Problem:
+    """With the line of its setting in the stack file, or of the nearest above it; as it is where the file cannot be read."""
+    try:
+        with (stacks / found.file).open("rb") as file:
+            place = read(file.read(LARGEST_DOCUMENT + 1), found.file).place(("config", *found.path))
+    except OSError:
+        return found
+    return replace(found, line=place.line, column=place.column)

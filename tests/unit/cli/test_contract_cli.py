@@ -12,6 +12,7 @@ import yaml
 from typer.testing import CliRunner, Result
 
 from headway.cli.contracts import app
+from headway.cli.platform_sums import platform_sums
 from headway.problem import UserError
 from tests.contract_samples import DEFECTS, TENANTS, VISION, changed
 
@@ -336,6 +337,17 @@ def test_a_bad_line_in_a_pool_is_the_only_finding(folder: Path) -> None:
     assert "stacks/Pulumi.lab-cluster.yaml:" in shown and "pools[0].instance_typs" in shown
     assert "pool-offers-the-envelope" not in shown
     assert "because the GPU pools are not known (correct the stack file first)" in shown
+
+
+def test_what_a_layer_refuses_has_the_line_of_its_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stacks").mkdir()
+    (tmp_path / "stacks/Pulumi.lab-platform.yaml").touch()
+    (tmp_path / "stacks/Pulumi.lab-cluster.yaml").write_text("config:\n  headway:account:\n    id: 7\n")
+    told = {"file": "Pulumi.lab-cluster.yaml", "level": "error", "fact": "it is no text", "consequence": "", "remedy": ""}
+    paths = (["headway:account", "id"], ["headway:account", "region"], ["headway:pools"])
+    answer = {"lines": [], "month": [], "problems": [{**told, "path": path} for path in paths]}
+    monkeypatch.setattr("headway.cli.platform_sums.told_by", lambda *_, **__: answer)
+    assert [(each.line, each.column) for each in platform_sums(tmp_path, "lab").problems] == [(3, 5), (2, 3), (1, 1)]
 
 
 def git(folder: Path, *arguments: str) -> None:
