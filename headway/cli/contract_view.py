@@ -26,7 +26,7 @@ from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.reading.loader import TENANT_FILE, CheckResult
 from headway.contract.roles import prefill_of
-from headway.problem import Problem, shown
+from headway.problem import Problem, on_one_line, shown
 
 SYSTEM_POOL_HINT = "--explain shows what is left, and what a lost node does"
 
@@ -166,8 +166,7 @@ def print_differences(found: Sequence[tuple[str, str, Difference | None]]) -> No
         console.print("no contract differs")
     for name, what, changes in found:
         if changes is None:
-            follow = _ADDED[Path(name).name == TENANT_FILE] if what == "added" else "everything that is its own goes with the next update"
-            console.print(f"[bold]{escape(name)}[/]: {what}; {follow}")
+            console.print(f"[bold]{escape(name)}[/]: {_follows(name, what)}")
             continue
         verdict = "[yellow]a new release is needed[/]" if changes.release else "[green]in place, no new release[/]"
         console.print(f"[bold]{escape(name)}[/]: {count(len(changes.changes), 'change')}, {verdict}")
@@ -187,3 +186,32 @@ def print_differences(found: Sequence[tuple[str, str, Difference | None]]) -> No
         for moved in changes.moved:
             console.print(f"   {escape(moved.what)}: {escape(moved.old)} -> {escape(moved.new)}")
         console.print()
+
+
+def differences_markdown(found: Sequence[tuple[str, str, Difference | None]]) -> str:
+    """The same as Markdown: values stand in code, so that nothing in a contract is a mark, a mention or HTML."""
+    lines = [] if found else ["No contract differs."]
+    for name, what, changes in found:
+        if changes is None:
+            lines += [f"**{_code(name)}**: {_follows(name, what)}", ""]
+            continue
+        verdict = "**a new release is needed**" if changes.release else "in place, no new release"
+        lines += [f"**{_code(name)}**: {count(len(changes.changes), 'change')}, {verdict}", ""]
+        lines += ["| | field | old | new | effect |", "|---|---|---|---|---|"]
+        for change in changes.changes:
+            old, new = ("" if value is None else _code(shown(value, 60)) for value in (change.old, change.new))
+            lines.append(f"| {'R' if change.release else ''} | {_code(change.dotted)} | {old} | {new} | {change.effect} |")
+        lines += ["", *(f"- {moved.what}: {_code(moved.old)} → {_code(moved.new)}" for moved in changes.moved), ""]
+    return "\n".join(lines).rstrip("\n")
+
+
+def _follows(name: str, what: str) -> str:
+    """What comes of a contract that was added or removed."""
+    return (
+        f"{what}; {_ADDED[Path(name).name == TENANT_FILE] if what == 'added' else 'everything that is its own goes with the next update'}"
+    )
+
+
+def _code(text: str) -> str:
+    """In a cell of a table: a bar would end it (GitHub Flavored Markdown, "Tables (extension)")."""
+    return f"`{on_one_line(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

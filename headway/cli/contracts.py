@@ -19,7 +19,6 @@ from headway.cli import starters
 from headway.cli.completion import environment_names
 from headway.cli.contract_judges import judges, provable, registries, surroundings
 from headway.cli.environment_choice import typed
-from headway.cli.output import Output, OutputOption
 from headway.cli.starters import DEFAULT_FOLDER
 from headway.environment.checkout import ENVIRONMENT_VARIABLE
 from headway.problem import Exit, UserError
@@ -42,6 +41,12 @@ class CheckOutput(StrEnum):
     TEXT = "text"
     JSON = "json"
     SARIF = "sarif"
+
+
+class DiffOutput(StrEnum):
+    TEXT = "text"
+    JSON = "json"
+    MARKDOWN = "markdown"
 
 
 class SchemaOutput(StrEnum):
@@ -254,13 +259,15 @@ def diff(
     ] = None,
     new: Annotated[Path | None, typer.Argument(help="The new contract.")] = None,
     against: Annotated[str, typer.Option("--against", help="The git revision to compare with.")] = "HEAD",
-    output: OutputOption = Output.TEXT,
+    output: Annotated[
+        DiffOutput, typer.Option("--output", "-o", help="`text` for people, `json` for programs, `markdown` for a comment on a merge.")
+    ] = DiffOutput.TEXT,
 ) -> None:
     """Show what has changed between contracts: each field, the effect of its change, and whether it needs a new release.
 
     Exit codes: 0 compared, 1 a contract is refused, 2 wrong use.
     """
-    from headway.cli.contract_view import difference_record, print_differences
+    from headway.cli.contract_view import difference_record, differences_markdown, print_differences
     from headway.contract.difference import Difference, difference
 
     if old is not None and new is not None:
@@ -284,7 +291,9 @@ def diff(
             changes = difference(before, after)
             if changes.changes:
                 found.append((name, "changed", changes))
-    if output is Output.JSON:
+    if output is DiffOutput.MARKDOWN:
+        _write(differences_markdown(found))
+    elif output is DiffOutput.JSON:
         _write(json.dumps([difference_record(*each) for each in found], indent=2, ensure_ascii=False))
     else:
         print_differences(found)

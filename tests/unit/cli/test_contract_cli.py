@@ -387,6 +387,17 @@ def test_diff_of_two_files_names_what_moves(folder: Path) -> None:
     assert "quota: gpus.l4: 7 -> 6" in text
 
 
+def test_a_difference_as_markdown_is_a_table_that_no_value_breaks(folder: Path) -> None:
+    old = write(folder, "a.yaml", DEFECTS)
+    new = write(folder, "b.yaml", changed(DEFECTS, {"scaling/max_replicas": 5, "owner": "<b>a|b`@all`</b>", "batching/max_delay": "5ms"}))
+    said = run("diff", str(old), str(new), "-o", "markdown").stdout.splitlines()
+    assert said[0] == "**`b.yaml`**: 3 changes, **a new release is needed**"
+    assert "| R | `batching.max_delay` | `2ms` | `5ms` |" in said[4]
+    assert "`<b>a\\|b'@all'</b>`" in said[5]
+    assert "- quota: gpus.l4: `7` → `6`" in said
+    assert run("diff", str(old), str(old), "-o", "markdown").stdout == "No contract differs.\n"
+
+
 def test_diff_refuses_a_contract_that_check_refuses(folder: Path) -> None:
     old, new = write(folder, "a.yaml", DEFECTS), write(folder, "b.yaml", changed(DEFECTS, {"owner": 3}))
     assert code(run("diff", str(old), str(new))) == 1
