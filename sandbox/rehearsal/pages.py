@@ -5,7 +5,7 @@ import http.client
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
@@ -134,20 +134,20 @@ def page(alert: RaisedAlert, *, earlier: bool = False) -> list[str]:
     if "dashboard_url" not in alert.annotations:
         links.append(f"  dashboard: headway sandbox dashboards {dashboard(alert.labels)}")
     more = alert.annotations.get("description")
-    since = f"{alert.since.astimezone():%H:%M:%S}{', before this was broken' if earlier else ''}"
+    since = f"{alert.since.astimezone(UTC):%H:%M:%SZ}{', before this was broken' if earlier else ''}"
     return [
         _headline(alert),
         *([f"  {more}"] if more else []),
         *([f"  {where}"] if where else []),
         *links,
-        f"  holds since {since}; people are told at {alert.told_at.astimezone():%H:%M:%S}",
+        f"  holds since {since}; people are told at {alert.told_at.astimezone(UTC):%H:%M:%SZ}",
     ]
 
 
 def joined(alert: RaisedAlert, *, earlier: bool = False) -> str:
     """One that comes in a notification that people have already, in a line."""
     runbook = alert.annotations.get("runbook_url", "")
-    when = f"told at {alert.told_at.astimezone():%H:%M:%S}{', held before this was broken' if earlier else ''}"
+    when = f"told at {alert.told_at.astimezone(UTC):%H:%M:%SZ}{', held before this was broken' if earlier else ''}"
     return f"  with it, {when}: {_headline(alert)}" + (f" ({runbook})" if runbook else "")
 
 

@@ -44,7 +44,7 @@ def markdown(chain: str, rollout: RolloutState, events: Sequence[Event]) -> str:
         lines += ["", "| field | before | now |", "|---|---|---|"]
         lines += [f"| {_cell(c['path'])} | {_cell(c['old'])} | {_cell(c['new'])} |" for c in changes]
     told = [
-        f"- {e.time[11:19]} {escape(messages.said(e) or '', quote=False)}"
+        f"- {e.time[11:19]}Z {escape(messages.said(e) or '', quote=False)}"
         for e in about(rollout, events)
         if e.kind != EventKind.OBSERVED and messages.said(e)
     ]
