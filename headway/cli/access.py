@@ -7,12 +7,13 @@ from typing import Annotated
 import typer
 
 from headway.cli.completion import environment_names
-from headway.cli.environment_choice import EnvironmentOption, named
+from headway.cli.environment_choice import EnvironmentOption, named, typed
 from headway.cli.output import Output, OutputOption
 from headway.problem import Exit, UserError
 
 
 def access(
+    context: typer.Context,
     told: Annotated[
         str | None,
         typer.Argument(metavar="ENVIRONMENT", autocompletion=environment_names, help="Such as prod; -e says the same.", show_default=False),
@@ -30,6 +31,8 @@ def access(
     from headway.environment.checkout import described, find
 
     checkout = find(project)
+    if told and typed(context, environment) not in (None, told):
+        raise UserError(f"{told} and --environment {environment} name two.", "Nothing is shown.", "Leave one of them out.", Exit.USAGE)
     environment = told or named(environment, project)
     described(checkout, environment)
     file = f"stacks/Pulumi.{environment}-access.yaml"

@@ -105,6 +105,7 @@ REFUSED = [
         "Invalid value for '--speed': it should be greater",
         "`headway release start -h`",
     ),
+    ("access prod -e dev", "prod and --environment dev name two.", "Leave one of them out."),
     ("cost -s prod-vision", "prod-vision is no layer whose costs are listed.", "Write --stack prod-cluster or prod-platform"),
     (f"status {'a' * 100_000}/b", f"'{'a' * 57}...' names no service.", "Write <tenant>/<model>"),
     (
