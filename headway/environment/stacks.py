@@ -165,7 +165,7 @@ class StackRunner:
             ) from None
         except automation_errors.CommandError as failure:
             raise UserError(
-                f"pulumi does not read stack {stack}: {_last_lines(str(failure))}",
+                f"Pulumi does not read stack {stack}: {_last_lines(str(failure))}",
                 "Nobody can say what it deploys; nothing was done.",
                 "Put right what it says: `pulumi login` chooses the state, PULUMI_CONFIG_PASSPHRASE_FILE or credentials open its secrets.",
             ) from None
