@@ -262,7 +262,7 @@ def test_a_node_that_offers_no_gpu_fails_the_up_which_names_it_and_what_to_do(sa
 
 def test_a_server_that_there_is_not_is_refused_by_name_before_anything_is_done(sandbox: Sandbox) -> None:
     code, output = sandbox.run("sandbox", "up", "--with", "monitoring,grafana")
-    assert code == 3
+    assert code == 2
     assert "The sandbox has no grafana to bring up." in output
     assert "Choose from autoscaling, cluster-autoscaler, monitoring, traffic" in output
     assert "planning" not in output and "comparing" not in output
