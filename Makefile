@@ -17,8 +17,9 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 help:            ## what can be done
-	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/' | expand -t 16
+	@grep -hE '^##@|^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed -E 's/^##@ (.*)/\n\1/; s/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 21
 
+##@ The platform in miniature:
 up: .venv/.ready .venv-servers/.ready  ## bring the whole platform up in miniature, and show it
 	@$(BIN)/headway sandbox up
 
@@ -31,6 +32,7 @@ status: .venv/.ready  ## show what is there, from the live cluster
 reset: .venv/.ready  ## forget the sandbox; built programs stay in the cache
 	@$(BIN)/headway sandbox reset --yes
 
+##@ Checks and tests:
 check: .venv/.ready-dev  ## after a change: lint, arrows, and the types and quick tests that what differs from main can reach (SINCE=COMMIT)
 	@$(MAKE) --no-print-directory -j 2 typed reached lint arrows  # the type checker has one thread: tests fill the other core
 
@@ -75,6 +77,7 @@ test-cluster: .venv/.ready-dev .venv-servers/.ready servers  ## everything that 
 servers: .venv/.ready  ## build every server of the sandbox and of its tests ahead of its first use (minutes of CPU each, once)
 	@$(BIN)/headway sandbox build $(SERVERS)
 
+##@ Real traffic:
 demo: .venv/.ready .venv-servers/.ready .venv-traffic/.ready  ## real traffic: two tenants under load, a good release and three bad ones
 	@$(BIN)/python -m sandbox.traffic.demo
 
@@ -111,6 +114,7 @@ test-serving: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## rea
 test-traffic: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready  ## real Triton and Envoy: serving, routing, faults
 	@$(BIN)/pytest $(TWICE) tests/traffic
 
+##@ Attacks on the code and its tests:
 fuzz: .venv/.ready-dev .venv-fuzz/.ready  ## try each parser with inputs that coverage guides (FUZZ_INPUTS=1000000 for long; Linux)
 	@PYTHONPATH=$(CURDIR)/.venv-fuzz $(BIN)/python -m tests.fuzz
 
@@ -123,6 +127,7 @@ mutants: .venv/.ready-dev .venv-mutants/.ready  ## change the rooms that decide 
 weaken: .venv/.ready-dev .venv-servers/.ready .venv-traffic/.ready servers  ## open each wall of docs/security.md on purpose; the tests that the page names must fail (WALLS=part of a row; hours)
 	@$(BIN)/python -m tests.mutation.walls
 
+##@ Measurements:
 bench: .venv/.ready-dev .venv-servers/.ready  ## measure what docs/benchmarks.md publishes
 	@$(BIN)/python -m benchmarks
 
@@ -175,6 +180,7 @@ bench-llm-memory: .venv/.ready-dev .venv-llm/.ready  ## hold the sums of languag
 	@$(UV) pip install -q --python $(BIN)/python --target .venv-mutants --require-hashes -r requirements/mutants.txt || { echo 'error: mutmut could not be installed.'; echo '  Nothing was tried.'; echo '  Check the network; then run the command again.'; exit 3; }
 	@touch $@
 
+##@ Upkeep:
 lock:            ## resolve the requirements anew; the files name no registry
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml -o requirements/headway.txt
 	$(UV) pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pulumi-embedded pyproject.toml --extra dev -c requirements/headway.txt -o requirements/dev.txt
@@ -216,6 +222,6 @@ lock:            ## resolve the requirements anew; the files name no registry
 clean-llm:  ## remove vLLM's environment, and no other
 	@rm -rf .venv-llm
 
-clean: .venv/.ready  ## reset, and remove both environments
+clean: .venv/.ready  ## reset, and remove every environment
 	@$(BIN)/headway sandbox reset --yes
 	@rm -rf .venv .venv-clients .venv-drift .venv-fuzz .venv-llm .venv-mutants .mutants .venv-servers .venv-traffic
