@@ -31,7 +31,15 @@ class Commands(TyperGroup):
         if args and args[0] not in CATALOGUE:
             for near in get_close_matches(args[0], self.list_commands(ctx)):
                 self.get_command(ctx, near)  # what the parser proposes is among what was loaded
-        return super().resolve_command(ctx, args)
+        try:
+            return super().resolve_command(ctx, args)
+        except typer.TyperException as wrong:
+            groups = [name for name in self.list_commands(ctx) if args[0] in getattr(self.get_command(ctx, name), "commands", {})]
+            if groups:
+                wrong.message = (
+                    f"No such command '{args[0]}'. Did you mean {' or '.join(f'`headway {each} {args[0]}`' for each in groups)}?"
+                )
+            raise
 
     def list_commands(self, ctx: Any) -> list[str]:
         return [*CATALOGUE, *sorted(_installed())]

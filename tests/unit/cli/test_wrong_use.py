@@ -33,6 +33,8 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
     ("words", "fact", "remedy"),
     [
         ("chek", "No such command 'chek'. Did you mean 'check', 'schema'?", "`headway -h` says what it takes."),
+        ("rollback vision/defects", "No such command 'rollback'. Did you mean `headway release rollback`?", "`headway -h` says"),
+        ("up", "No such command 'up'. Did you mean `headway sandbox up`?", "`headway -h` says"),
         ("release strt", "No such command 'strt'. Did you mean 'start', 'status'?", "`headway release -h` says what it takes."),
         ("check --explian", "No such option: --explian (Possible options: --explain).", "`headway check -h` says what it takes."),
         ("check -o yml", "Invalid value for '--output' / '-o': 'yml' is not one of 'text', 'json', 'sarif'.", "`headway check -h`"),
