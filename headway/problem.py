@@ -117,6 +117,8 @@ class Exit(IntEnum):
     UNDER_WAY = 6
     """A release is under way: neither promoted nor rolled back yet."""
     INTERRUPTED = 130
+    UNREAD = 141
+    """Whoever read the output has gone, as `head` does: no verdict on the input. It is what shells say of SIGPIPE."""
 
 
 class UserError(Exception):

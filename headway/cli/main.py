@@ -54,6 +54,10 @@ def main() -> None:
         _refuse_empty_words(sys.argv[1:])
         ended = app(prog_name="headway", standalone_mode=False)
         sys.exit(ended if isinstance(ended, int) else Exit.OK)
+    except SystemExit as ended:
+        if isinstance(ended.__context__, BrokenPipeError):  # the parser and rich end by 1 then, which would mean a refusal
+            ended.code = Exit.UNREAD
+        raise
     except UserError as error:
         _say("stopped" if error.exit == Exit.INTERRUPTED else "error", error)
         sys.exit(error.exit)

@@ -167,3 +167,14 @@ def test_ctrl_c_while_the_program_is_loaded_leaves_no_traceback() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False, env=dict(os.environ))
     assert (ended.returncode, ended.stderr) == (Exit.INTERRUPTED, "")
+
+
+@pytest.mark.parametrize("words", [["policies"], ["mirror"], ["-h"]], ids=" ".join)
+def test_output_that_nobody_reads_is_no_refusal(words: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    ended = subprocess.run(
+        [sys.executable, "-m", "headway.cli.main", *words], cwd=ROOT, stdout=write, stderr=subprocess.PIPE, text=True, check=False
+    )
+    os.close(write)
+    assert (ended.returncode, ended.stderr) == (Exit.UNREAD, "")
