@@ -22,7 +22,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headway.diagnosis import episode, notification
 from headway.diagnosis.alertmanager import AlertmanagerError, Alertmanagers
-from headway.diagnosis.cause_alert import MessagePlaces, told
+from headway.diagnosis.cause_alert import MessagePlaces, alerts_of
 from headway.diagnosis.gathering import SPAN_SECONDS, gather, suspects
 from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, diagnoses
 from headway.environment.port import OutOfReachError
@@ -247,7 +247,7 @@ class AlertLoop:
             self._verdicts[each.verdict] += 1
         known = self.alertmanagers.causes().get(chain, ())
         news = episode.news(
-            told(found, service.receiver, self.places, urgency),
+            alerts_of(found, service.receiver, self.places, urgency),
             known,
             urgency=urgency,
             at=at,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from headway.diagnosis.asking import UNSAID
-from headway.diagnosis.episode import LASTS_SECONDS, MOST_CAUSES, PAGE, KnownCause, moment
+from headway.diagnosis.episode import LASTS_SECONDS, MOST_CAUSES, PAGE, FoundCauses, KnownCause, moment
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.hypothesis import CauseLayer
@@ -40,12 +40,17 @@ class MessagePlaces:
     grafana: str | None = None
 
 
-def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, urgency: str = PAGE) -> tuple[KnownCause, ...]:
-    """One service's diagnoses as alerts, in the form of Alertmanager's API. `receiver`: the contract's; `urgency`: of what they explain. What is
-    over, or with a page what began long before, is told where nothing else is."""
+def alerts_of(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, urgency: str = PAGE) -> FoundCauses:
+    """One service's diagnoses as alerts, in the form of Alertmanager's API. `receiver`: the contract's; `urgency`: of what they explain."""
     causes = [each for each in found if each.verdict is DiagnosisVerdict.CAUSE]
-    new = [each for each in causes if not each.over and not (urgency == PAGE and long_ago(each.onset, each.at))]
-    return tuple(_alert(each, receiver, places, urgency) for each in (new or causes)[:MOST_CAUSES] or found[:1])
+    stale = [each for each in causes if each.over or (urgency == PAGE and long_ago(each.onset, each.at))]
+    new = [each for each in causes if each not in stale][:MOST_CAUSES]
+    undecided = [each for each in found[:1] if each not in causes]
+
+    def alerts(those: Sequence[Diagnosis]) -> tuple[KnownCause, ...]:
+        return tuple(_alert(each, receiver, places, urgency) for each in those)
+
+    return FoundCauses(fresh=alerts(new or undecided), stale=alerts(stale))
 
 
 def place_of(this: Diagnosis) -> str:

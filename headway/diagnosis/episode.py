@@ -28,6 +28,15 @@ KnownCause = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
+class FoundCauses:
+    """What one look found. `fresh`: causes that may be new to people, or else that what hurts most has none that is known; `stale`: causes that
+    are over, or began long before a page: they answer where nothing else does, keep what was told of them, and correct nothing."""
+
+    fresh: tuple[KnownCause, ...] = ()
+    stale: tuple[KnownCause, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
 class CauseNews:
     """`given`: what Alertmanager is to be given; `told`: those of it that are new to people; `corrects`: whether they were told otherwise before."""
 
@@ -36,9 +45,7 @@ class CauseNews:
     corrects: bool = False
 
 
-def news(
-    found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str, at: float, first: bool = False, began: float = 0.0
-) -> CauseNews:
+def news(found: FoundCauses, known: Sequence[KnownCause], *, urgency: str, at: float, first: bool = False, began: float = 0.0) -> CauseNews:
     """What to tell of what was `found` just now (`at` in Unix seconds) about alerts of this urgency, the newest of which `began` then, where
     people know `known`. What they know says itself that it was a correction, so that there is no second one before another alert begins,
     whichever replica of the loop is asked. What is found beside a cause that still holds corrects nothing. That nobody knows why is told
@@ -48,19 +55,24 @@ def news(
         known = [each for each in known if _urgency(each) == PAGE]
     elif any(_urgency(each) == PAGE for each in known):
         return CauseNews()
-    decided = [each for each in found if is_decided(each)]
+    decided = [each for each in found.fresh if is_decided(each)]
     if not known:
-        answers = tuple(decided or (found if urgency == PAGE and not first else ()))
+        answers = tuple(decided) or found.stale
+        if found.fresh and not decided and urgency == PAGE:
+            answers = () if first else found.fresh
         return CauseNews(given=answers, told=answers)
     held = {_key(each) for each in known}
-    same, new = [_again(e, known) for e in decided if _key(e) in held], [e for e in decided if _key(e) not in held]
+    same, new = (
+        [_again(each, known) for each in (*decided, *found.stale) if _key(each) in held],
+        [each for each in decided if _key(each) not in held],
+    )
     if new and same and urgency == PAGE:
         told = tuple(_called(ALSO, each) for each in new[: max(MOST_CAUSES - len(known), 0)])
         return CauseNews(given=(*told, *same, *_lasting(_others(known, same), at)), told=told)
     if new and urgency == PAGE and not any(_is_correction(each) and _told_at(each) >= began for each in known):
         told = tuple(_called(CORRECTION, each) for each in new)
         return CauseNews(given=(*told, *same, *ended(_others(known, same), at)), told=told, corrects=True)
-    return CauseNews(given=(*same, *(_lasting(_others(known, same), at) if new or not decided else ())))
+    return CauseNews(given=(*same, *(_lasting(_others(known, same), at) if new or not same else ())))
 
 
 def _others(known: Iterable[KnownCause], than: Iterable[KnownCause]) -> tuple[KnownCause, ...]:

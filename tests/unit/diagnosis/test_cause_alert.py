@@ -1,6 +1,7 @@
 """What people are told with an alert: which services are asked, what is one message, and what it says."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -10,13 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.diagnosis.cause_alert import MOST_CHARACTERS, MessagePlaces, description, place_of, told
-from headway.diagnosis.episode import LASTS_SECONDS, PAGE, TICKET
+from headway.diagnosis.cause_alert import MOST_CHARACTERS, MessagePlaces, alerts_of, description, place_of
+from headway.diagnosis.episode import LASTS_SECONDS, PAGE, TICKET, KnownCause, news
 from headway.diagnosis.facts import Blindness, StateKind
 from headway.diagnosis.hypothesis import CauseLayer, Symptom
 from headway.diagnosis.notification import LARGEST_BYTES, AskedServices, FiringAlert, asked, read
 from headway.diagnosis.reasoning import METRICS, ChainLink, Diagnosis, DiagnosisVerdict, Doubt, diagnoses
 from headway.diagnosis.wording import summary
+from headway.timestamp import rfc3339
 from headway.wire import CAUSE_ALERT, CAUSE_GROUP, CAUSE_SEVERITY, CAUSE_URGENCY, TRAIL
 from tests.unit.diagnosis.played import AT, ONSET, played, says
 
@@ -28,6 +30,11 @@ CALM = diagnoses(played())
 
 def alert(status: str = "firing", **labels: Any) -> dict[str, Any]:
     return {"status": status, "labels": {"alertname": "SloBurnRate", **labels}}
+
+
+def told(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, urgency: str = PAGE) -> tuple[KnownCause, ...]:
+    """What people hear who know nothing yet."""
+    return news(alerts_of(found, receiver, places, urgency), (), urgency=urgency, at=AT).told
 
 
 def notification(*alerts: Any) -> bytes:
@@ -120,6 +127,22 @@ def test_people_hear_of_what_is_old_only_where_nothing_is_new() -> None:
     assert [each["labels"]["cause"] for each in told(found, "vision-oncall", PLACES, TICKET)] == ["model-slower", "node-not-ready"]
     assert [each["labels"]["cause"] for each in told(found[1:], "vision-oncall", PLACES)] == ["evicted", "node-not-ready"]
     assert "Since 2023-11-11 21:53:20 UTC." in told(found[2:], "vision-oncall", PLACES)[0]["annotations"]["description"]
+
+
+def test_what_is_old_answers_no_page_of_which_nobody_knows_the_cause() -> None:
+    days = replace(says(StateKind.NODE_NOT_READY, subject="n1"), since=ONSET - 21 * 86400)
+    found = diagnoses(played({"errors": 0.3, "unreached": 0.3}, states=(days,)))
+    assert [each.verdict for each in found] == [DiagnosisVerdict.UNKNOWN, DiagnosisVerdict.CAUSE]
+    assert [each["labels"]["cause"] for each in told(found, "vision-oncall", PLACES)] == ["unknown"]
+
+
+def test_a_cause_that_is_an_hour_old_and_holds_is_not_ended_by_another() -> None:
+    missing = replace(says(StateKind.IMAGE_MISSING), since=AT - 3660)
+    known = told(diagnoses(played(states=(missing,))), "vision-oncall", PLACES)
+    both = alerts_of(diagnoses(played({"compute": 0.060}, states=(missing,))), "vision-oncall", PLACES)
+    found = news(both, known, urgency=PAGE, at=AT + 60)
+    assert [each["annotations"]["summary"].split(":")[0] for each in found.told] == ["Also"] and not found.corrects
+    assert [each["endsAt"] for each in found.given if each["labels"]["cause"] == "image-missing"] == [rfc3339(AT + 600, "milliseconds")]
 
 
 def test_a_cause_goes_to_the_receiver_of_the_contract_with_what_proves_it() -> None:

@@ -6,7 +6,20 @@ from typing import Any
 
 import pytest
 
-from headway.diagnosis.episode import ALSO, CORRECTION, LASTS_SECONDS, MOST_CAUSES, PAGE, TICKET, CauseNews, KnownCause, ended, news, over
+from headway.diagnosis.episode import (
+    ALSO,
+    CORRECTION,
+    LASTS_SECONDS,
+    MOST_CAUSES,
+    PAGE,
+    TICKET,
+    CauseNews,
+    FoundCauses,
+    KnownCause,
+    ended,
+    news,
+    over,
+)
 from headway.timestamp import rfc3339
 from headway.wire import CAUSE_URGENCY
 from tests.unit.diagnosis.played import AT
@@ -20,7 +33,7 @@ def cause(name: str, urgency: str = PAGE, at: str = "2023-11-14T22:12:20.000Z", 
 
 
 def told(found: Sequence[KnownCause], known: Sequence[KnownCause], *, urgency: str = PAGE) -> CauseNews:
-    return news(found, known, urgency=urgency, at=LATER)
+    return news(FoundCauses(fresh=tuple(found)), known, urgency=urgency, at=LATER)
 
 
 def causes(alerts: Sequence[KnownCause]) -> list[str]:
@@ -140,5 +153,33 @@ def test_no_more_is_told_beside_a_cause_than_people_can_hold() -> None:
 @pytest.mark.parametrize(("began", "corrects"), [(LATER - 1, False), (LATER + 1, True)])
 def test_another_page_that_began_after_a_correction_may_be_corrected_again(began: float, corrects: bool) -> None:
     correction = {**told([cause("model-slower")], [cause("gpu-hot")]).told[0], "startsAt": rfc3339(LATER)}
-    found = news([cause("out-of-memory")], [correction], urgency=PAGE, at=LATER + 60, began=began)
+    found = news(FoundCauses(fresh=(cause("out-of-memory"),)), [correction], urgency=PAGE, at=LATER + 60, began=began)
     assert found.corrects is corrects
+
+
+def test_what_is_over_and_was_told_is_kept_beside_another_cause() -> None:
+    found = news(
+        FoundCauses(fresh=(cause("model-slower"),), stale=(cause("out-of-memory"),)), [cause("out-of-memory")], urgency=PAGE, at=LATER
+    )
+    assert not found.corrects and [each["labels"]["cause"] for each in found.given if "endsAt" not in each] == [
+        "model-slower",
+        "out-of-memory",
+    ]
+
+
+@pytest.mark.parametrize("before", ["unknown", "model-fails"])
+def test_what_is_old_corrects_nothing_and_what_people_know_lasts(before: str) -> None:
+    found = news(FoundCauses(stale=(cause("node-not-ready"),)), [cause(before)], urgency=PAGE, at=LATER)
+    assert found.told == () and [(each["labels"]["cause"], ends(each)) for each in found.given] == [(before, LATER + LASTS_SECONDS[PAGE])]
+
+
+def test_what_is_old_answers_where_nothing_else_does() -> None:
+    assert causes(news(FoundCauses(stale=(cause("node-not-ready"),)), [], urgency=PAGE, at=LATER, first=True).told) == ["node-not-ready"]
+
+
+@pytest.mark.parametrize(("urgency", "expected"), [(PAGE, ["unknown"]), (TICKET, ["out-of-memory"])])
+def test_that_nobody_knows_why_a_page_fires_comes_before_what_is_past(urgency: str, expected: list[str]) -> None:
+    found = FoundCauses(fresh=(cause("unknown", urgency),), stale=(cause("out-of-memory", urgency),))
+    assert causes(news(found, [], urgency=urgency, at=LATER).told) == expected
+    if urgency == PAGE:
+        assert news(found, [], urgency=PAGE, at=LATER, first=True).told == ()
