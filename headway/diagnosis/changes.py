@@ -4,6 +4,7 @@
 What the platform's program and the cluster's controllers write is no change by hand. An entry tells the newest write of each manager only.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -41,44 +42,76 @@ _REVISION = "deployment.kubernetes.io/revision"
 _HASH = "pod-template-hash"
 _TOGETHER = 30.0
 """Seconds within which a write of a Deployment and a ReplicaSet of a new template are one: the controller follows at once."""
+_SECOND = 1.0
+"""Of times that the API server writes without fractions."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TemplateChange:
-    """What the newest template of a Deployment's pods says otherwise than the one before, since when in Unix seconds."""
+    """What the newest template of a Deployment's pods says otherwise than the one before, which was made `after` that, in Unix seconds. `time`:
+    since when; None where the Deployment went back to one that it had before, for a ReplicaSet keeps its old time."""
 
-    time: float
+    time: float | None
+    after: float
     touched: tuple[TouchedField, ...]
+
+    def is_of(self, write: float) -> bool:
+        """Whether a write of that time made it."""
+        return write >= self.after - _SECOND if self.time is None else abs(self.time - write) <= _TOGETHER
 
 
 def by_hand(
-    kind: ChangeKind, objects: Iterable[Body], *, field: str = "", templates: Mapping[str, TemplateChange] | None = None
+    kind: ChangeKind,
+    objects: Iterable[Body],
+    *,
+    field: str = "",
+    templates: Mapping[str, TemplateChange] | None = None,
+    newest: Mapping[str, float] | None = None,
 ) -> Iterator[Change]:
     """Writes of the specification of `objects` by people; where `field` is said, of that field of it alone. `templates`: what is known of
-    Deployments' templates, by name."""
+    Deployments' templates, by name; `newest`: after when none of its pods was made, so that no write reached any."""
     for each in objects:
         name = each["metadata"]["name"]
-        for entry in each["metadata"].get("managedFields", ()):
-            who, spec = str(entry.get("manager", "")), entry.get("fieldsV1", {}).get("f:spec")
-            if spec is None or entry.get("subresource") or who.startswith(_PLATFORM) or (field and f"f:{field}" not in spec):
-                continue
-            time = seconds(entry.get("time"))
-            if time is None:
-                continue
-            made = (templates or {}).get(name)
-            touched = made.touched if made and abs(made.time - time) <= _TOGETHER else None
-            yield Change(kind=kind, time=time, who=who or "somebody", words=f"the {_NAMES[kind]} {name} was written", touched=touched)
+        for who, time in _writes(each, field):
+            if not who.startswith(_PLATFORM) and time <= (newest or {}).get(name, math.inf) + _SECOND:
+                made = (templates or {}).get(name)
+                touched = made.touched if made and made.is_of(time) else None
+                yield Change(kind=kind, time=time, who=who or "somebody", words=f"the {_NAMES[kind]} {name} was written", touched=touched)
 
 
-def by_program(deployments: Iterable[Body], templates: Mapping[str, TemplateChange]) -> Iterator[Change]:
-    """Templates of a release, which ought to stay as it is, that nobody has written by hand."""
+def by_program(
+    deployments: Iterable[Body], templates: Mapping[str, TemplateChange], *, newest: Mapping[str, float] | None = None
+) -> Iterator[Change]:
+    """Templates of a release, which ought to stay as it is, that nobody has written by hand. `newest`: as of `by_hand`."""
     for each in deployments:
         name = each["metadata"]["name"]
-        made = templates.get(name)
-        hands = [change.time for change in by_hand(ChangeKind.DEPLOYMENT, [each], field="template")]
-        if made and not any(abs(made.time - time) <= _TOGETHER for time in hands):
+        made, writes = templates.get(name), list(_writes(each, "template"))
+        if made is None or any(made.is_of(time) for who, time in writes if not who.startswith(_PLATFORM)):
+            continue
+        time = made.time if made.time is not None else max((time for _, time in writes if made.is_of(time)), default=None)
+        if time is not None and time <= (newest or {}).get(name, math.inf) + _SECOND:
             words = f"the template of Deployment {name} was changed within its release"
-            yield Change(kind=ChangeKind.PLATFORM, time=made.time, who="the platform's program", words=words, touched=made.touched)
+            yield Change(kind=ChangeKind.PLATFORM, time=time, who="the platform's program", words=words, touched=made.touched)
+
+
+def _writes(this: Body, field: str) -> Iterator[tuple[str, float]]:
+    """Who wrote the object's specification, or that field of it, and when in Unix seconds."""
+    for entry in this["metadata"].get("managedFields", ()):
+        spec, time = entry.get("fieldsV1", {}).get("f:spec"), seconds(entry.get("time"))
+        if spec is not None and not entry.get("subresource") and (not field or f"f:{field}" in spec) and time is not None:
+            yield str(entry.get("manager", "")), time
+
+
+def newest_pods(pods: Iterable[Body]) -> Mapping[str, float]:
+    """When the newest pod of each Deployment was made, by its name. Pods keep the template that they were made of (Kubernetes, "Pods", on pod
+    templates), so what is written into it later harms none of them."""
+    newest: dict[str, float] = {}
+    for pod in pods:
+        made = seconds(pod["metadata"].get("creationTimestamp"))
+        for owner in pod["metadata"].get("ownerReferences", ()):
+            name = str(owner.get("name", "")).rpartition("-")[0]
+            newest[name] = max(newest.get(name, 0.0), math.inf if made is None else made)
+    return newest
 
 
 def templates(replica_sets: Iterable[Body]) -> Mapping[str, TemplateChange]:
@@ -93,11 +126,13 @@ def templates(replica_sets: Iterable[Body]) -> Mapping[str, TemplateChange]:
     found: dict[str, TemplateChange] = {}
     for name, sets in by_owner.items():
         *_, before, newest = [None, *sorted(sets, key=_revision)]
-        time = seconds(newest["metadata"].get("creationTimestamp")) if newest else None
-        if before is not None and newest is not None and time is not None:
+        if before is None or newest is None:
+            continue
+        made, time = (seconds(each["metadata"].get("creationTimestamp")) for each in (before, newest))
+        if made is not None and time is not None:
             differing = touched_fields(before["spec"]["template"], newest["spec"]["template"])
             touched = tuple(each for each in differing if _HASH not in each.path)
-            found[name] = TemplateChange(time=time, touched=touched)
+            found[name] = TemplateChange(time=time if time >= made else None, after=made, touched=touched)
     return found
 
 

@@ -7,9 +7,9 @@ one that lasts longer, and one that has ended ends (Alertmanager v0.28.1: `types
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
+from headway.diagnosis.objects import seconds
 from headway.diagnosis.reasoning import DiagnosisVerdict
 from headway.timestamp import rfc3339
 from headway.wire import CAUSE_URGENCY
@@ -116,7 +116,7 @@ def _is_correction(this: KnownCause) -> bool:
 
 def _told_at(this: KnownCause) -> float:
     """In Unix seconds; 0 where Alertmanager does not say."""
-    return datetime.fromisoformat(said).timestamp() if (said := this.get("startsAt")) else 0.0
+    return seconds(this.get("startsAt")) or 0.0
 
 
 def _summary(this: KnownCause) -> str:

@@ -234,8 +234,9 @@ def _cluster(
 
     def written() -> Iterator[Change]:
         made = changes.templates(sets)
-        yield from changes.by_hand(ChangeKind.DEPLOYMENT, deployments, field="template", templates=made)
-        yield from changes.by_program(deployments, made)
+        newest = changes.newest_pods(pods)
+        yield from changes.by_hand(ChangeKind.DEPLOYMENT, deployments, field="template", templates=made, newest=newest)
+        yield from changes.by_program(deployments, made, newest=newest)
         yield from changes.by_hand(ChangeKind.QUOTA, quotas)
         yield from changes.by_hand(ChangeKind.ROUTE, routes or ())
         under = states.nodes_of(deployments, pods, nodes)

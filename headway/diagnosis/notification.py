@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headway.bounded_json import bounded_json
+from headway.diagnosis.objects import seconds
 from headway.problem import Exit, UserError
 
 LARGEST_BYTES = 2**20
@@ -56,7 +57,7 @@ def _alerts(alerts: Iterable[Any]) -> tuple[FiringAlert, ...]:
         labels = each["labels"]
         if _VERIFIES not in labels:
             tenant, model = _text(labels.get("tenant") or labels.get("namespace")), _text(labels.get("model"))
-            page, began = labels.get("severity") != _TICKET, _time(each.get("startsAt"))
+            page, began = labels.get("severity") != _TICKET, seconds(each.get("startsAt")) or 0.0
             found.append(FiringAlert(tenant=tenant, model=model, page=page, began=began))
     return tuple(dict.fromkeys(found))
 
@@ -71,13 +72,6 @@ def asked(alerts: Iterable[FiringAlert], known: Collection[str]) -> AskedService
     for tenant in {tenant for tenant, model in about if not model}:
         suspected |= {chain for chain in known if tenant not in tenants or chain.startswith(f"{tenant}/")}
     return AskedServices(named=tuple(sorted(named)), suspected=tuple(sorted(suspected - named)))
-
-
-def _time(value: Any) -> float:
-    try:
-        return datetime.fromisoformat(value).timestamp()
-    except (ValueError, TypeError, OverflowError):
-        return 0.0
 
 
 def _text(value: Any) -> str:

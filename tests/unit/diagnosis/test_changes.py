@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway.diagnosis.asking_changes import Way, moved, written
-from headway.diagnosis.changes import by_hand, by_program, of_releases, serving_contents, settings_of, templates
+from headway.diagnosis.changes import by_hand, by_program, newest_pods, of_releases, serving_contents, settings_of, templates
 from headway.diagnosis.commits import of_checkout
 from headway.diagnosis.facts import ChangeKind, ServedSettings, TouchedField
 from headway.environment.port import OutOfReachError
@@ -81,6 +81,10 @@ def test_of_many_fields_the_first_few_are_told() -> None:
     assert written(fields) == "a0 none -> 1, a1 none -> 1, a2 none -> 1 and 2 more"
 
 
+def minute(number: int) -> float:
+    return datetime(2026, 11, 29, 0, number, tzinfo=UTC).timestamp()
+
+
 def _replica_set(revision: int, minute: int, **server: Any) -> dict[str, Any]:
     template = {
         "metadata": {"labels": {"pod-template-hash": str(revision), "a": "b"}},
@@ -114,13 +118,38 @@ def test_what_a_person_wrote_into_a_template_is_told_by_the_one_before() -> None
 
 def test_a_template_that_nobody_wrote_by_hand_is_the_programs() -> None:
     (found,) = by_program([_deployment("pulumi-kubernetes", 50)], templates(LESS))
-    at = datetime(2026, 11, 29, 0, 50, tzinfo=UTC).timestamp()
-    assert (found.kind, found.time, found.touched) == (ChangeKind.PLATFORM, at, (CPU,))
+    assert (found.kind, found.time, found.touched) == (ChangeKind.PLATFORM, minute(50), (CPU,))
 
 
 def test_a_template_of_another_time_than_the_write_says_nothing_of_it() -> None:
     (found,) = by_hand(ChangeKind.DEPLOYMENT, [_deployment("kubectl", 20)], field="template", templates=templates(LESS))
     assert found.touched is None
+
+
+WENT_BACK = (_replica_set(2, 30, image="b"), _replica_set(3, 10, image="a"))
+"""The third template is the first one again, whose ReplicaSet is older than the one between."""
+
+
+def test_a_template_that_came_back_has_the_time_of_whoever_brought_it() -> None:
+    (found,) = by_program([_deployment("pulumi-kubernetes", 50)], templates(WENT_BACK))
+    assert found.time == minute(50) + 1
+    assert not list(by_program([_deployment("pulumi-kubernetes", 20)], templates(WENT_BACK))), "it wrote the one before that"
+    assert not list(by_program([_deployment("kubectl-rollout", 50)], templates(WENT_BACK)))
+    (hand,) = by_hand(ChangeKind.DEPLOYMENT, [_deployment("kubectl-rollout", 50)], field="template", templates=templates(WENT_BACK))
+    assert hand.touched == (TouchedField(path="spec.containers.server.image", old="b", new="a"),)
+
+
+def _pod(made: int) -> dict[str, Any]:
+    owner = {"kind": "ReplicaSet", "name": "defects-r1-5b6bb57495"}
+    return {"metadata": {"creationTimestamp": f"2026-11-29T00:{made:02d}:00Z", "ownerReferences": [owner]}}
+
+
+@pytest.mark.parametrize(("made", "harms"), [((10, 20), False), ((10, 51), True), ((), True)])
+def test_what_was_written_after_every_pod_was_made_harms_none(made: tuple[int, ...], harms: bool) -> None:
+    newest = newest_pods(map(_pod, made))
+    hand, program = [_deployment("kubectl-edit", 50)], [_deployment("pulumi-kubernetes", 50)]
+    assert bool(list(by_hand(ChangeKind.DEPLOYMENT, hand, field="template", templates=templates(LESS), newest=newest))) is harms
+    assert bool(list(by_program(program, templates(LESS), newest=newest))) is harms
 
 
 def test_a_deployment_with_one_template_was_never_changed() -> None:
