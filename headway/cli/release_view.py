@@ -31,7 +31,6 @@ BAR_CELLS = 12
 WIDE_COLUMNS = 120
 """Terminals narrower than this get no bars, so that no row is folded."""
 LAST_LINES = 7
-_MOST_SHOWN = 9999
 _LONG_NUMBER = 1_000_000
 _COLOURS = {"FAIL": "red", "PASS": "green", "CONTINUE": "default", "NO_DATA": "yellow"}
 _OUTCOMES = {
@@ -265,11 +264,7 @@ def _bar(value: float | str | None, bound: float | str, colour: str, of: int) ->
 
 
 def _figure(value: float | str | None, bound: float | str) -> str:
-    if value is None:
-        return ""
-    number = float(value)
-    shown = f">{_MOST_SHOWN}" if number > _MOST_SHOWN else f"{number:.0f}" if number >= 100 else f"{round(number, 2):.2g}"
-    return f"[dim]{shown} of {float(bound):.0f}[/]"
+    return "" if value is None else f"[dim]{messages.of_bound(value, bound)}[/]"
 
 
 def summary(rollout: RolloutState) -> dict[str, Any]:

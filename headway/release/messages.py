@@ -10,6 +10,7 @@ from headway.ledger.traffic_split import ArmRole, TrafficSplit
 from headway.release.driver.event_kinds import EventKind, OperatorRequest
 from headway.release.driver.rollout_state import RolloutState
 
+_MOST_SHOWN = 9999
 _QUIET = frozenset({EventKind.LEASE, EventKind.LEASE_RELEASED})
 _STEPS: Mapping[str, str] = {"warm": "warm-up", "synthetic": "synthetic requests", "golden": "golden requests"}
 _WISHES = {
@@ -114,12 +115,19 @@ def reach(value: float | str | None, bound: float | str) -> float:
     return max(0.0, min(1.0, log(number) / log(limit))) if number > 0 and limit > 1 else 0.0
 
 
+def of_bound(value: float | str, bound: float | str) -> str:
+    """An e-value beside its bound, as people compare them: `0.02 of 400`, `>9999 of 10`."""
+    number = float(value)
+    shown = f">{_MOST_SHOWN}" if number > _MOST_SHOWN else f"{number:.0f}" if number >= 100 else f"{round(number, 2):.2g}"
+    return f"{shown} of {float(bound):.0f}"
+
+
 def evidence(decision: Mapping[str, Any]) -> str:
     """What is nearest to failing, and on the way up what is furthest from its proof; empty where nothing is known."""
     signals = {name: signal for name, signal in decision["signals"].items() if signal["verdict"] != "NO_DATA"}
 
     def figure(name: str, what: str, bound: str) -> str:
-        return f"{float(signals[name][what]):.3g} of {float(signals[name][bound]):.0f} ({name})"
+        return f"{of_bound(signals[name][what], signals[name][bound])} ({name})"
 
     def known(what: str, bound: str) -> dict[str, float]:
         return {name: reach(s[what], s[bound]) for name, s in signals.items() if s[what] is not None}

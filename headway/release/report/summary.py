@@ -32,10 +32,11 @@ def markdown(chain: str, rollout: RolloutState, events: Sequence[Event]) -> str:
         figures = measured.signals(known)
         lines += ["", "| signal | verdict | measured | evidence against the new version | proof for it |", "|---|---|---|---|---|"]
         for name, signal in signals.items():
-            proof = "" if signal["proof"] is None else f"{float(signal['proof']):.3g} of {float(signal['proof_bound']):.0f}"
+            against = messages.of_bound(signal["evidence"] or 0, signal["bound"])
+            proof = "" if signal["proof"] is None else messages.of_bound(signal["proof"], signal["proof_bound"])
             says = signal["verdict"].replace("_", " ").lower()
             found = f"{figures[name].figure} {figures[name].text}" if name in figures else ""
-            lines.append(f"| {name} | {says} | {found} | {float(signal['evidence'] or 0):.3g} of {float(signal['bound']):.0f} | {proof} |")
+            lines.append(f"| {name} | {says} | {found} | {against} | {proof} |")
         if remark := token_figures.remark(known.tokens.get("new", TokenSums()), known.control_tokens):
             lines += ["", remark]
     lines += diagnosed.markdown(rollout)
