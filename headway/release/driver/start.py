@@ -21,7 +21,7 @@ from headway.ledger.events import Event
 from headway.ledger.serving import released
 from headway.ledger.store import LedgerStore
 from headway.ledger.traffic_split import UserSplit
-from headway.problem import Exit, UserError
+from headway.problem import Exit, UserError, shown
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.judge import first_decision, gate_version, policy_document
 from headway.release.driver.rollout_state import ServiceState, fold
@@ -30,6 +30,8 @@ from headway.release.plan import PoolCapacity, RolloutPlan, plan
 from headway.release.tick_length import LONGEST_TICK_SECONDS, TICK_SECONDS, smallest_share, tick_seconds
 
 TICKS_OF_AN_EXPERIMENT = 2_880
+LONGEST_VALUE = 400
+"""Characters of a changed value that the ledger keeps for people to read."""
 FASTEST = 240.0
 """A tick of the sandbox is then a quarter of a second; shorter ones hold no request."""
 
@@ -196,4 +198,5 @@ def _difference(old: Model, new: Model) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str | None:
-    return None if value is None else str(value)
+    """As a contract would have it on one line."""
+    return None if value is None else shown(value, LONGEST_VALUE)

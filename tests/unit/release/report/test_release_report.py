@@ -234,6 +234,7 @@ def test_a_step_summary_names_verdict_signals_and_changes(ended: tuple[Scene, Ro
     written = (tmp_path / "summary.md").read_text(encoding="utf-8")
     assert written.startswith("### ⛔ vision/defects: rolled back")
     assert "| latency | fail |" in written and "| `artifact.version` | `2026.11.2` | `2026.12.1` |" in written
+    assert "| `rollout.trade` | `{gain: 2%, latency: 20%}` |  |" in written, "values as a contract has them"
     assert not re.search(r"\de[+-]\d", written), "nobody compares 1e+06 with 10 at a glance"
     assert re.findall(r"^- \d\d:\d\d:\d\d", written, re.MULTILINE) == [
         each[:-1] for each in re.findall(r"^- [\d:]+Z", written, re.MULTILINE)
