@@ -19,8 +19,11 @@ _MOST_TIMES = 4
 """At which one symptom began, of those that are told."""
 _LEAST_SECONDS = 0.002
 """An answer that takes less more than that is no slower to anybody."""
-_PAST_SECONDS = 300.0
-"""So long a budget is said to burn after the last of what burnt it (`share5m` of components/model_service/objectives.py)."""
+_BURNS_SECONDS, _PAGES_SECONDS = 300.0, 1800.0
+"""So long a budget is said to burn, and somebody is paged for it, after the last of what burnt it: `share5m`, and the longest short window of
+a page (components/model_service/objectives.py)."""
+_MAY_BURN = 1.0
+"""Times as fast as it may."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,7 +94,12 @@ SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
     Symptom.SLOW: SymptomSigns(
         says="answers take longer", past="answers took longer", measures=("latency",), test=Rose("latency", least=_LEAST_SECONDS)
     ),
-    Symptom.BROKEN: SymptomSigns(says="a promise is broken faster than it may be", measures=("burn",), test=Above("burn", 1.0)),
+    Symptom.BROKEN: SymptomSigns(
+        says="a promise is broken faster than it may be",
+        past="a promise was broken faster than it may be",
+        measures=("burn",),
+        test=Above("burn", _MAY_BURN),
+    ),
     Symptom.REFUSED: SymptomSigns(
         says="callers are turned away",
         measures=tuple(_TURNED_AWAY),
@@ -125,27 +133,28 @@ def seen(observed: Observed) -> Iterator[Seen]:
             continue
         found = _measured(observed, symptom, shown, shown.test)
         if symptom is Symptom.BROKEN and (broken := found or _standing(observed, shown)):
-            yield from list(_past(observed)) or [broken]
+            yield from list(_past(observed, _PAGES_SECONDS if broken.over else _BURNS_SECONDS)) or [broken]
         elif found is not None:
             felt = felt or symptom in (Symptom.FAILING, Symptom.SLOW)
             yield found
 
 
-def _past(observed: Observed) -> Iterator[Seen]:
-    """What users feel no more, as it was when they felt it last."""
+def _past(observed: Observed, within: float) -> Iterator[Seen]:
+    """What users feel no more, as it was when they felt it last, so many seconds ago at most."""
     for symptom in (Symptom.FAILING, Symptom.SLOW):
         shown = SYMPTOMS[symptom]
-        ends = [end for measure in shown.measures if (end := _last_felt(observed.of(measure), observed.at)) is not None]
-        if ends and shown.test is not None:
-            found = _measured(observed.measured_until(max(ends)), symptom, shown, shown.test)
+        ends = {end for measure in shown.measures if (end := _last_felt(observed.of(measure), observed.at - within)) is not None}
+        for end in sorted(ends, reverse=True):
+            found = _measured(observed.measured_until(end), symptom, shown, shown.test) if shown.test else None
             if found is not None:
-                yield replace(found, says=f"{shown.past} until {clock(max(ends), observed.at)}", over=True, felt=max(ends))
+                yield replace(found, says=f"{shown.past} until {clock(end, observed.at)}", over=True, felt=end)
+                break
 
 
-def _last_felt(samples: Sequence[TimedValue], at: float) -> float | None:
-    """When a measure was last nearer to its worst of the last minutes than to what it was before them."""
-    recent = [each for each in samples if each[0] > at - _PAST_SECONDS]
-    before = [value for moment, value in samples if moment <= at - _PAST_SECONDS]
+def _last_felt(samples: Sequence[TimedValue], after: float) -> float | None:
+    """When a measure was last nearer to its worst since that moment than to what it was before it."""
+    recent = [each for each in samples if each[0] > after]
+    before = [value for moment, value in samples if moment <= after]
     if not recent or len(before) < LEAST_BLOCKS:
         return None
     usual, worst = statistics.median(before), max(value for _, value in recent)
@@ -153,12 +162,20 @@ def _last_felt(samples: Sequence[TimedValue], at: float) -> float | None:
 
 
 def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:
-    """A budget for which somebody is paged, though its burning did not begin in what was looked at."""
+    """A budget for which somebody is paged, though its burning did not begin in what was looked at, or is over."""
     paged, burn = observed.of("paged"), observed.of("burn")
     if not paged or paged[-1][1] < 1 or not burn:
         return None
-    said = f"{burn[-1][1]:.1f} times as fast as it may, and there is no time before it to compare with"
-    return Seen(symptom=Symptom.BROKEN, says=shown.says, said=said, onset=None, states=observed.states)
+    over = burn[-1][1] <= _MAY_BURN
+    why = "only its page still fires" if over else "there is no time before it to compare with"
+    return Seen(
+        symptom=Symptom.BROKEN,
+        says=shown.past if over else shown.says,
+        said=f"{burn[-1][1]:.1f} times as fast as it may, and {why}",
+        onset=None,
+        states=observed.states,
+        over=over,
+    )
 
 
 def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: Test) -> Seen | None:

@@ -38,7 +38,8 @@ def summary(this: Diagnosis) -> str:
 def why_unknown(this: Diagnosis) -> str:
     """Of a diagnosis without: why nobody knows it."""
     if this.onset is None and this.symptom is Symptom.BROKEN:
-        return "it began before the first minute looked at. `--since 6h` looks further back"
+        seen = "it is over, and was not seen" if this.over else "it began before the first minute looked at"
+        return f"{seen}. `--since 6h` looks further back"
     return "nothing that was looked at explains it further"
 
 

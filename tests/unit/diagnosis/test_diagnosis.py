@@ -1,7 +1,6 @@
 """From what hurts to its cause, on services whose series are played."""
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -16,7 +15,7 @@ from headway.diagnosis.measures import MEASURES, PHASES, STREAMED_PHASES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
-from tests.unit.diagnosis.played import CALM, CALM_STREAMED, ONSET, STEP, STEPS, hand, played, release, says, wrote
+from tests.unit.diagnosis.played import CALM, CALM_STREAMED, ONSET, STEP, hand, played, release, says, wrote
 
 CASES = {
     "more-requests": played({"requests": 180.0, "queue": 0.030}),
@@ -204,28 +203,6 @@ def test_a_promise_that_one_slow_replica_breaks_names_it() -> None:
     pods = {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.030)}
     (found,) = diagnoses(played({"burn": 20.0, "compute": 0.020}, apart={"compute_by_pod": pods}))
     assert (found.symptom, found.cause, found.links[-1].where) == (Symptom.BROKEN, "one-replica-slow", "c")
-
-
-def over(**levels: float) -> Observed:
-    """A promise that burns for what was so for four minutes, and is well again."""
-    whole = played()
-    for name, level in {"burn": 100.0, **levels}.items():
-        end = STEPS if name == "burn" else STEPS - 4
-        line = [(moment, level if STEPS - 8 <= step < end else value) for step, (moment, value) in enumerate(whole.of(name))]
-        whole = replace(whole, series={**whole.series, name: {"": tuple(line)}})
-    return whole
-
-
-@pytest.mark.parametrize(
-    ("levels", "cause", "says"),
-    [
-        ({"errors": 0.4, "failures": 0.4}, "model-fails", "requests failed until 22:09:20 UTC"),
-        ({"latency": 0.090}, "way-longer", "answers took longer until 22:09:20 UTC"),
-    ],
-)
-def test_what_hurt_a_moment_ago_is_why_a_promise_still_burns(levels: dict[str, float], cause: str, says: str) -> None:
-    (found,) = diagnoses(over(**levels))
-    assert (found.cause, found.links[0].says) == (cause, says)
 
 
 def test_a_broken_promise_is_no_second_symptom_of_slow_answers() -> None:
