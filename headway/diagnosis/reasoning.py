@@ -130,7 +130,8 @@ class _Tried:
 
 
 def diagnoses(observed: Observed, hypotheses: Sequence[Hypothesis] = HYPOTHESES) -> tuple[Diagnosis, ...]:
-    """One for each cause, the symptom first that people care for most; exactly one where nothing is wrong, or nobody could see."""
+    """One for each cause, the symptom first that people care for most, of those that are not over where there are any; exactly one where nothing
+    is wrong, or nobody could see."""
     found: dict[str, Diagnosis] = {}
     hurts = tuple(seen(observed))
     began = beginnings(observed) if hurts else {}
@@ -140,6 +141,8 @@ def diagnoses(observed: Observed, hypotheses: Sequence[Hypothesis] = HYPOTHESES)
         known = found.get(key)
         if known is None:
             found[key] = this
+        elif known.over and not this.over:
+            found[key] = replace(this, also=tuple(s for s in (known.symptom, *known.also) if s not in (None, this.symptom)))
         elif each.symptom not in (known.symptom, *known.also):
             found[key] = replace(known, also=(*known.also, each.symptom))
     return tuple(found.values()) or (_of_none(observed),)

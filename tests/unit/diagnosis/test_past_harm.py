@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
+from headway.diagnosis.facts import StateKind
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed
 from headway.diagnosis.reasoning import DiagnosisVerdict, diagnoses
 from headway.diagnosis.wording import why_unknown
-from tests.unit.diagnosis.played import BEGAN, STEPS, played
+from tests.unit.diagnosis.played import AT, BEGAN, STEPS, played, says
 
 
 def over(**levels: float) -> Observed:
@@ -57,3 +58,11 @@ def test_of_a_page_that_outlasts_what_it_is_for_nothing_false_is_said() -> None:
     assert found.links[0].says == "a promise was broken faster than it may be"
     assert found.links[0].evidence == ("0.2 times as fast as it may, and only its page still fires",)
     assert why_unknown(found).startswith("it is over")
+
+
+def test_a_cause_of_which_one_harm_is_past_and_one_is_not_is_not_over() -> None:
+    killed = replace(says(StateKind.MEMORY_KILLED), since=AT - 100)
+    whole = over(errors=0.4, unreached=0.4)
+    (found,) = diagnoses(replace(whole, states=(killed,)))
+    assert (found.cause, found.symptom, found.also) == ("out-of-memory", Symptom.ENDING, (Symptom.FAILING,))
+    assert not found.over and found.links[0].says == "containers end and are started again"
