@@ -22,37 +22,45 @@ from headway.contract.pool_parts import SplitSharing
 from headway.contract.tenant import Tenant
 
 COST = "headway:tenant_cost:usd_per_hour"
-PACES = (("forecast", "7d", "week"), ("spent", "30d", "30 days"))
-"""Over which time a month's cost is reckoned: the first speaks before the money is spent. What is not kept so long does not count against it."""
+SAMPLES_AN_HOUR = 12
+"""Of `COST`. A month is read at once: fewer of them."""
 
 
 def budget_alert(tenant: Tenant, pools: Sequence[Pool], surroundings: Surroundings) -> dict[str, Any]:
-    """Told to the tenant's receivers and the platform's, with the owner's address, when a month costs more than its contract grants."""
+    """Told to the tenant's receivers and the platform's, with the owner's address, when a month costs more than its contract grants, and before."""
     limit = tenant.quota.monthly_budget
+    series, most = f'{COST}{{tenant="{tenant.name}"}}', f"{limit.dollars.normalize():f}"
+    # A mean is of what was measured: of the first hours alone it foretells no month.
+    pace = f"avg_over_time({series}[7d]) * {HOURS_A_MONTH} > {most} and count_over_time({series}[7d]) > {24 * SAMPLES_AN_HOUR}"
+    # What was not measured, or is kept no longer, does not count.
+    spent = f"sum_over_time({series}[30d]) / {SAMPLES_AN_HOUR} > {most}"
+    usd = '{{ $value | printf "%.0f" }} USD'
+    figures = (
+        ("forecast", pace, f"{tenant.name} costs {usd} a month at the pace of the last week"),
+        ("spent", spent, f"{tenant.name} cost {usd} in the last 30 days"),
+    )
     return _rule(
         "tenant.budget",
         tenant,
         {
             "name": f"{tenant.name}-budget",
-            # A month is read at once: fewer samples of it.
-            "interval": "5m",
+            "interval": f"{60 // SAMPLES_AN_HOUR}m",
             "rules": [
                 {"record": COST, "expr": " + ".join(_terms(tenant.name, pools)) or "vector(0)", "labels": {"tenant": tenant.name}},
                 *(
                     _alert(
                         "TenantOverBudget",
                         tenant,
-                        f'avg_over_time({COST}{{tenant="{tenant.name}"}}[{window}]) * {HOURS_A_MONTH} > {limit.dollars.normalize():f}',
+                        expression,
                         hold="1h",
                         labels={"figure": figure},
                         annotations={
-                            "summary": f'{tenant.name} costs {{{{ $value | printf "%.0f" }}}} USD a month at the pace of the last {pace}, '
-                            f"and {limit} are granted",
+                            "summary": f"{said}, and {limit} are granted",
                             "description": f"GPUs at list price. The owner is {tenant.owner}.",
                             "runbook_url": f"{surroundings.runbooks}/tenant-over-budget.md",
                         },
                     )
-                    for figure, window, pace in PACES
+                    for figure, expression, said in figures
                 ),
             ],
         },

@@ -13,13 +13,20 @@ STEP_SECONDS = 15
 MINUTE = 60 // STEP_SECONDS
 
 
-def judge(toolchain: Toolchain, folder: Path, tests: Sequence[Mapping[str, Any]], groups: Sequence[Mapping[str, Any]] = ()) -> str:
-    """What `promtool test rules` has against `tests` and the rules of `groups`; empty when all pass."""
+def judge(
+    toolchain: Toolchain,
+    folder: Path,
+    tests: Sequence[Mapping[str, Any]],
+    groups: Sequence[Mapping[str, Any]] = (),
+    every_seconds: int = STEP_SECONDS,
+) -> str:
+    """What `promtool test rules` has against `tests` and the rules of `groups`; empty when all pass. `every_seconds`: when it evaluates all groups,
+    for it knows no group's own interval (prometheus/prometheus, cmd/promtool/unittest.go)."""
     rules, cases = folder / "rules.yml", folder / "cases.yml"
     rules.write_text(yaml.safe_dump({"groups": list(groups)}))
     document = {
         "rule_files": [rules.name],
-        "evaluation_interval": f"{STEP_SECONDS}s",
+        "evaluation_interval": f"{every_seconds}s",
         "fuzzy_compare": True,
         "tests": [dict(test) for test in tests],
     }
