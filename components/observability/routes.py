@@ -35,7 +35,14 @@ _URGENT = ["severity", *_SERVICE]
 """For a receiver that gets tickets too: a page does not hide in one."""
 
 DIAGNOSIS = "diagnosis"
+_CAUSE = {"name": "severity", "value": CAUSE_SEVERITY, "matchType": "="}
 _EXPLAINS: Mapping[str, Any] = {"groupBy": [*CAUSE_GROUP, CAUSE_URGENCY], "groupWait": CAUSE_WAIT}
+_OF_TENANT: Sequence[Mapping[str, Any]] = [
+    {"matchers": [_CAUSE, {"name": CAUSE_URGENCY, "value": "ticket", "matchType": "="}], "repeatInterval": TICKET_REPEAT, **_EXPLAINS},
+    {"matchers": [_CAUSE], **_EXPLAINS},
+    {"matchers": [{"name": "severity", "value": "ticket", "matchType": "="}], "repeatInterval": TICKET_REPEAT},
+]
+"""What one receiver of a tenant is told otherwise than a page: by what explains, and less often of what can wait."""
 _DIAGNOSIS_URL = f"http://{DIAGNOSIS_NAMESPACE}.{DIAGNOSIS_NAMESPACE}.svc.cluster.local:{DIAGNOSIS_PORT}/alerts"
 
 _INHIBIT = [
@@ -96,9 +103,9 @@ def tenant_routes(tenant: str, models: Sequence[Model]) -> dict[str, Any] | None
     receivers = sorted({model.observability.receiver for model in models})
     if not receivers:
         return None
-    explains = {"matchers": [{"name": "severity", "value": CAUSE_SEVERITY, "matchType": "="}], **_EXPLAINS}
-    of_models = [_route(name, {"receiver": name}, group_by=_URGENT, repeat=PAGE_REPEAT, routes=[explains]) for name in receivers]
-    of_none = [_route(name, {"receiver": ""}, group_by=_URGENT, repeat=PAGE_REPEAT, goes_on=True) for name in receivers]
+    routes = list(_OF_TENANT)
+    of_models = [_route(name, {"receiver": name}, group_by=_URGENT, repeat=PAGE_REPEAT, routes=routes) for name in receivers]
+    of_none = [_route(name, {"receiver": ""}, group_by=_URGENT, repeat=PAGE_REPEAT, goes_on=True, routes=routes) for name in receivers]
     root = {
         "receiver": receivers[0],
         "groupBy": _URGENT,

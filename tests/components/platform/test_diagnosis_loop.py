@@ -159,10 +159,11 @@ def test_a_tenant_gets_its_causes_by_the_receiver_of_the_contract() -> None:
     assert found is not None
     for route in found["spec"]["route"]["routes"]:
         if route["matchers"][0]["value"]:
-            (cause,) = route["routes"]
+            of_ticket, cause, _ = route["routes"]
             # A page's cause waits for no ticket's message (Alertmanager, `group_interval`).
             assert (cause["groupBy"], cause["groupWait"]) == ([*CAUSE_GROUP, CAUSE_URGENCY], routes.CAUSE_WAIT)
             assert cause["matchers"] == [{"name": "severity", "value": CAUSE_SEVERITY, "matchType": "="}]
+            assert (of_ticket["groupBy"], of_ticket["repeatInterval"]) == (cause["groupBy"], routes.TICKET_REPEAT)
 
 
 def test_people_hear_of_a_cause_within_the_first_minute() -> None:
