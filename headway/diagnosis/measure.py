@@ -27,7 +27,7 @@ class Sight(StrEnum):
     GPU = "UUID"
     NODE = "node"
     NEIGHBOUR = "neighbour"
-    """Another pod on a node of the service, as namespace and name; another tenant's has a number instead (`other_tenants`)."""
+    """Another pod on a node of the service, as namespace and name; one of another namespace has a number instead (`other_tenants`)."""
     GROUP = "node_group"
     """A group of nodes that the autoscaler scales."""
 

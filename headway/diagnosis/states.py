@@ -13,6 +13,7 @@ from headway.diagnosis.node_states import of_nodes, pool_of
 from headway.diagnosis.objects import Body, by_object, changed_at, containers, long_ago, seconds, unready_since
 from headway.diagnosis.other_tenants import without_pods
 from headway.diagnosis.starting import starting
+from headway.node_health.decision import SLOW
 from headway.node_health.facts import Quarantine, QuarantineState
 from headway.problem import on_one_line
 from headway.service_status.pending import PendingKind, condition, pending, quarantined, quota_of, refused, running_unready
@@ -110,7 +111,8 @@ def _apart(node: Body, own: Collection[str]) -> tuple[str, float | None]:
     written = (node["metadata"].get("annotations") or {}).get(QUARANTINE)
     if written and (found := Quarantine.read(written)):
         since = found.changed if found.state is QuarantineState.WAITING else found.since
-        return f"in quarantine: {without_pods(on_one_line(found.reason), own)}", since
+        reason = on_one_line(found.reason)
+        return f"in quarantine: {without_pods(reason, own) if reason.startswith(SLOW) else reason}", since
     said = [c for c in node.get("status", {}).get("conditions", ()) if c.get("type") == ACCELERATOR_READY and c.get("status") == "False"]
     if not said:
         return "in quarantine", None

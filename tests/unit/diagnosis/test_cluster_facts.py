@@ -174,6 +174,15 @@ def test_a_node_set_apart_as_slow_says_so_with_its_numbers() -> None:
     assert other.words == "in quarantine: SlowerThanSiblings: a pod of vision takes 1.31 times as long as its 3 siblings"
 
 
+@pytest.mark.parametrize("reason", ["GPU 3/8 failed", "see runbooks/xid-79"])
+def test_a_persons_reason_for_a_quarantine_is_told_as_it_stands(reason: str) -> None:
+    quarantine = Quarantine(state=QuarantineState.DRAINING, reason=reason, by="ada", since=0.0, changed=0.0)
+    apart: dict[str, Any] = node("a", taints=(QUARANTINE,))
+    apart["metadata"]["annotations"] = {QUARANTINE: quarantine.text()}
+    (found,) = states([_deployment()], [], [apart], [], [], at=AT)
+    assert found.words == f"in quarantine: {reason}"
+
+
 def test_what_a_person_wrote_is_a_change_with_its_author_and_time() -> None:
     (found,) = by_hand(ChangeKind.QUOTA, [_written("kubectl-edit", "hard")])
     assert (found.who, found.time) == ("kubectl-edit", datetime(2026, 11, 29, 0, 50, tzinfo=UTC).timestamp())
