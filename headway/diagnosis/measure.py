@@ -32,9 +32,10 @@ class Sight(StrEnum):
     """A group of nodes that the autoscaler scales."""
 
 
-ANSWERED = 'response_code=~"0|2.."'
-"""What callers got an answer to, or left before. Who is refused or told of an error hears so at once: their times in the mean, an hour in which
-half of all fail would look fast, and its end slow."""
+ANSWERED = 'response_code=~"0|2..|504"'
+"""What callers got an answer to, left before, or waited for in vain: 504 is what the proxy says when a route's time has passed (Envoy,
+`source/common/router/router.cc`, `timeout_response_code_`), so it comes last of all. Who is refused or told of another error hears so at once:
+their times in the mean, an hour in which half of all fail would look fast, and its end slow."""
 
 HOST = "Hostname"
 """The label by which DCGM's exporter names a GPU's node."""

@@ -388,3 +388,8 @@ def test_no_measure_asks_for_series_that_the_platform_drops() -> None:
 @pytest.mark.parametrize("measure", ["latency", "at_replica"])
 def test_who_is_told_of_an_error_at_once_makes_no_answer_faster(measure: str) -> None:
     assert query(MEASURES[measure], "vision", "defects", "1m").count(f",{ANSWERED}}}") == 2
+
+
+@pytest.mark.parametrize(("code", "counts"), [("0", True), ("200", True), ("504", True), ("500", False), ("503", False), ("429", False)])
+def test_of_errors_only_a_time_that_passed_is_as_slow_as_it_felt(code: str, counts: bool) -> None:
+    assert (re.fullmatch(ANSWERED.partition('"')[2].rstrip('"'), code) is not None) is counts
