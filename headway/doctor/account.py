@@ -253,7 +253,6 @@ def _principals(layer: Described, there: frozenset[str] | Unanswered) -> DoctorR
             fact=f"The account has no role {arn}, which the environment's access layer makes",
             consequence="KMS refuses the keys whose policies name it, and EKS its access entry: the cluster layer stays half made",
             remedy="Apply the access layer before the cluster layer",
-            level=ProblemLevel.WARNING,
         )
         for arn in layer.generated
         if arn not in there

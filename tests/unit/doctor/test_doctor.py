@@ -290,13 +290,13 @@ def test_a_role_that_the_access_layer_trusts_is_looked_for_too() -> None:
     assert not examined(replace(WELL, principals=frozenset({DEPLOYER, reserved})), layer(trusted=(reserved,)))["principals"].blocking
 
 
-def test_a_role_that_the_access_layer_is_still_to_make_is_told() -> None:
+def test_a_role_that_the_access_layer_is_still_to_make_stops_the_cluster_layer() -> None:
     """KMS refuses a key whose policy names who is not there (terraform-aws-modules/terraform-aws-kms#30)."""
     (first, *_) = made = generated_arns(LAYER, "dev")
     (problem,) = examined(replace(WELL, principals=frozenset({DEPLOYER, *made} - {first})), layer(generated=made))["principals"].problems
     assert (problem.value, problem.level, problem.remedy) == (
         first,
-        ProblemLevel.WARNING,
+        ProblemLevel.ERROR,
         "Apply the access layer before the cluster layer",
     )
     assert not examined(replace(WELL, principals=frozenset({DEPLOYER, *made})), layer(generated=made))["principals"].problems
