@@ -87,10 +87,21 @@ def follow(here: "ServicePlace", view: "ReleaseView", rollout: "RolloutState") -
             view.say(f"Nobody drives it now; `headway release resume {here.chain} -e {here.environment}` takes it over.")
             ended = _followed(here, view, rollout, told, None)
     except KeyboardInterrupt:
-        raise ReleaseLeft(_left(here)) from None
+        raise ReleaseLeft(_left(here) if _driven(here, gone) else _left_alone(here)) from None
     assert ended is not None  # noqa: S101  without a look at the lease it only returns at the end
     view.ended(ended)
     return ended
+
+
+def _driven(here: "ServicePlace", gone: "Callable[[str], bool]") -> bool:
+    """Whether a runner holds its lease, which may be another one than at first; True where nobody can say."""
+    from headway.ledger.store import UnreachableError
+
+    try:
+        lease = here.ledger().lease()
+    except UnreachableError:
+        return True
+    return lease is not None and lease.kept(gone)
 
 
 def _left(here: "ServicePlace") -> UserError:
@@ -105,8 +116,8 @@ def _left(here: "ServicePlace") -> UserError:
 def _left_alone(here: "ServicePlace") -> UserError:
     about = f"{here.chain} -e {here.environment}"
     return UserError(
-        f"You interrupted the command, and nobody drives the release of {here.chain} now.",
-        "Users stay divided as they are; after its contract's `rollout.unwatched_at_most` the guard takes the new version's traffic.",
+        f"You left the release of {here.chain}, and nobody drives it now.",
+        "Users stay divided as they are; a guard, where one watches, takes the new version's traffic after `rollout.unwatched_at_most`.",
         f"`headway release resume {about}` goes on; `headway release rollback {about} --reason ...` takes it back.",
         Exit.INTERRUPTED,
     )

@@ -11,11 +11,12 @@ from headway.cli import release_drive
 from headway.cli.main import app
 from headway.problem import Exit, UserError
 
+LEASED: Any = SimpleNamespace(lease=lambda: SimpleNamespace(kept=lambda _: True))
 HERE: Any = SimpleNamespace(
     chain="vision/defects",
     environment="prod",
     store=None,
-    ledger=lambda: None,
+    ledger=lambda: LEASED,
     world=lambda _: None,  # the parts that nobody asks here
 )
 VIEW: Any = SimpleNamespace(follows=lambda _: None, say=lambda _: None)
@@ -35,10 +36,11 @@ def played(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_who_drove_is_told_that_nobody_does_now_and_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headway.release.driver.driver.ReleaseDriver", lambda *_, **__: SimpleNamespace(run=interrupted))
-    with pytest.raises(release_drive.ReleaseLeft, match="nobody drives the release of vision/defects now") as left:
+    with pytest.raises(release_drive.ReleaseLeft, match="the release of vision/defects, and nobody drives it now") as left:
         release_drive.drive(HERE, VIEW, ROLLOUT)
     assert left.value.told.exit == Exit.INTERRUPTED
     assert "headway release resume vision/defects -e prod" in left.value.told.remedy
+    assert "a guard, where one watches," in left.value.told.consequence
 
 
 def test_who_only_followed_another_runner_is_told_that_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,6 +53,17 @@ def test_who_only_followed_another_runner_is_told_that_it_goes_on(monkeypatch: p
         with pytest.raises(release_drive.ReleaseLeft) as left:
             leave(HERE, VIEW, ROLLOUT)
         assert left.value.told.consequence == "It goes on where it is driven."
+
+
+@pytest.mark.parametrize(("holder", "said"), [(None, "nobody drives it now"), ("another", "You have left the release")])
+def test_who_followed_a_runner_that_is_gone_is_told_whether_another_drives_it(
+    monkeypatch: pytest.MonkeyPatch, holder: str | None, said: str
+) -> None:
+    looks = iter((lambda: None, interrupted))
+    monkeypatch.setattr(release_drive, "_followed", lambda *_: next(looks)())
+    here: Any = SimpleNamespace(**{**vars(HERE), "ledger": lambda: LEASED if holder else SimpleNamespace(lease=lambda: None)})
+    with pytest.raises(release_drive.ReleaseLeft, match=said):
+        release_drive.follow(here, VIEW, ROLLOUT)
 
 
 def test_the_command_says_what_becomes_of_the_release_that_was_left(monkeypatch: pytest.MonkeyPatch) -> None:
