@@ -14,7 +14,7 @@ from headway.diagnosis import changes, commits, states, triage, way_states
 from headway.diagnosis.facts import Blindness, Change, ChangeKind, ServedSettings, State
 from headway.diagnosis.measure import HOST, Sight
 from headway.diagnosis.measures import MEASURES, query
-from headway.diagnosis.observed import Observed
+from headway.diagnosis.observed import CLOCKS_SECONDS, Observed
 from headway.diagnosis.other_tenants import numbered
 from headway.diagnosis.reasoning import CLUSTER, METRICS, REQUESTS
 from headway.diagnosis.unseen import unseen
@@ -37,8 +37,6 @@ LEAST_STEP = 10.0
 SPAN_SECONDS = 3600.0
 """How far back one looks for the beginning who says nothing else."""
 
-_CLOCKS = 60.0
-"""Seconds by which clocks may differ. What began later than the moment that is looked at was not so then."""
 _ANSWER_SECONDS = 30.0
 """For one question, which asks for an hour of every measure."""
 _NAMED = "headway_measure"
@@ -99,7 +97,7 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
         at=at,
         step=step,
         series=series,
-        states=tuple(each for each in found if each.since is None or each.repeats or each.since <= at + _CLOCKS),
+        states=tuple(each for each in found if each.since is None or each.repeats or each.since <= at + CLOCKS_SECONDS),
         changes=written,
         hosts=hosts,
         settings=settings,

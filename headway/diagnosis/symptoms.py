@@ -11,7 +11,7 @@ from headway.diagnosis.comparison import LEAST_BLOCKS
 from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, Facts, State, StateKind
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
-from headway.diagnosis.observed import Observed, facts
+from headway.diagnosis.observed import CLOCKS_SECONDS, Observed, facts
 from headway.diagnosis.onset import Onset, onset
 from headway.release.evidence.samples import TimedValue
 
@@ -195,7 +195,10 @@ def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: T
 
 
 def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Iterator[Seen]:
-    """One of what began together, the newest first, for what has long been so is not the cause of what is new."""
+    """One of what began together, the newest first, for what has long been so is not the cause of what is new. What has happened again since the
+    moment that is looked at may explain what hurt then, and did not hurt by itself."""
+    then = tuple(each for each in observed.states if each.since is None or each.since <= observed.at + CLOCKS_SECONDS)
+    observed = replace(observed, states=then)
     times = sorted(each.since for each in observed.states if each.kind in shown.states and each.since is not None)
     began = [time for before, time in pairwise([-inf, *times]) if time - before > SHORTLY_SECONDS]
     until = inf

@@ -8,7 +8,7 @@ from headway.diagnosis.facts import State, StateKind
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
 from headway.diagnosis.observed import Observed
-from headway.diagnosis.reasoning import diagnoses
+from headway.diagnosis.reasoning import DiagnosisVerdict, diagnoses
 from tests.unit.diagnosis.played import AT, ONSET, played, says
 from tests.unit.diagnosis.test_diagnosis import CASES
 from tests.unit.diagnosis.test_node_causes import CASES as NODE_CASES
@@ -50,6 +50,13 @@ def test_what_ended_again_long_after_may_have_begun_it() -> None:
     again = replace(ago(StateKind.MEMORY_KILLED, -15 * MINUTE), repeats=True)
     assert found(played(FAILING, states=(again,))) == [(Symptom.FAILING, "out-of-memory")]
     assert found(played(FAILING, states=(replace(again, repeats=False),)))[0] == (Symptom.FAILING, "")
+
+
+def test_what_ended_again_after_the_moment_looked_at_hurt_nobody_then() -> None:
+    later = replace(says(StateKind.MEMORY_KILLED), since=AT + 120 * MINUTE, repeats=True)
+    assert [each.verdict for each in diagnoses(played(states=(later,)))] == [DiagnosisVerdict.NOTHING]
+    assert found(played(states=(later, says(StateKind.IMAGE_MISSING)))) == [(Symptom.MISSING, "image-missing")]
+    assert found(played(FAILING, states=(later,))) == [(Symptom.FAILING, "out-of-memory")]
 
 
 @pytest.mark.parametrize("old", [StateKind.NODE_NOT_READY, StateKind.NODE_SET_APART])
