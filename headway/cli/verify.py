@@ -69,11 +69,11 @@ def verify(
     checkout, environment = find(project), to_write(environment, project)
     described(checkout, environment)
     checks = chosen(only or ())
-    if keep and not (os.access(keep.parent, os.W_OK) and keep.parent.is_dir() and not keep.is_dir()):
+    if keep and not _writable(keep):
         raise UserError(
             f"{keep} cannot be written.",
             "The attestation would be lost; nothing was done.",
-            "Name a file in a folder that is there.",
+            "Name a file that you may write, in a folder that is there.",
             Exit.USAGE,
         )
     if release:
@@ -234,6 +234,12 @@ def _kept(record: dict[str, Any], keep: Path | None, site: "Site") -> str:
         typer.echo(f"The attestation was not kept ({said}): it is only what is printed here. Use --keep FILE.", err=True)
         return ""
     return f"{site.environment.ledger_address}/{key}"
+
+
+def _writable(file: Path) -> bool:
+    """Whether the file, which may be there already, can be written as it will be: in place."""
+    there = file if file.exists() else file.parent
+    return there.is_dir() is (there is not file) and os.access(there, os.W_OK)
 
 
 def _newest(checkout: Path, environment: str) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """`headway verify`: exit codes, what is kept, and that nothing is left when somebody ends it."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -89,6 +90,32 @@ def test_programs_get_the_whole_document(monkeypatch: pytest.MonkeyPatch, tmp_pa
     done = invoked("--output", "json", "--keep", str(tmp_path / "file.json"))
     assert json.loads(done.stdout) == json.loads((tmp_path / "file.json").read_text())
     assert json.loads(done.stdout)["state"] == "passed"
+
+
+@pytest.mark.parametrize(
+    ("file", "closed", "taken"),
+    [
+        ("old.json", "old.json", False),
+        ("old.json", ".", True),
+        ("new.json", ".", False),
+        ("new.json", "old.json", True),
+        ("absent/new.json", "", False),
+        ("old.json/new.json", "", False),
+        (".", "", False),
+    ],
+)
+@pytest.mark.usefixtures("cluster")
+def test_an_attestation_that_could_not_be_kept_is_refused_before_any_check(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, closed: str, taken: bool
+) -> None:
+    (tmp_path / "old.json").touch()
+    real = os.access  # for root, nothing is closed
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / closed and real(path, mode))
+    looked: list[Site] = []
+    does(monkeypatch, lambda site: looked.append(site) or Sighting(evidence=("a",)))
+    done = invoked("--keep", str(tmp_path / file))
+    assert (done.exit_code == 0, bool(looked)) == (taken, taken)
+    assert taken or f"{tmp_path / file} cannot be written" in str(done.exception)
 
 
 def test_an_interrupted_run_removes_its_namespace(monkeypatch: pytest.MonkeyPatch, cluster: Cluster) -> None:
