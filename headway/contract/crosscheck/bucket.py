@@ -4,12 +4,16 @@ Artifacts of the platform are encrypted with the key of their environment, which
 buckets of its own account only (`components/network/endpoints.py`).
 """
 
+import re
 from collections.abc import Iterator
 
 from headway.contract.artifact import RELATIVE
 from headway.contract.batch import PLATFORMS_BUCKETS
 from headway.contract.model import Model
 from headway.problem import Problem, problem
+
+_ARTIFACTS = re.compile(rf"{PLATFORMS_BUCKETS}.+-artifacts-[0-9]{{12}}")
+"""How an environment's bucket of artifacts is called (`components/naming.py`); others that begin alike may be anybody's."""
 
 
 def of_another_environment(model: Model, environment: str, account_id: str) -> Iterator[Problem]:
@@ -20,12 +24,12 @@ def of_another_environment(model: Model, environment: str, account_id: str) -> I
     for path, uri in places:
         bucket = uri.removeprefix("s3://").partition("/")[0]
         own = f"{PLATFORMS_BUCKETS}{environment}-artifacts-{account_id}"
-        if uri.startswith(f"s3://{PLATFORMS_BUCKETS}") and bucket != own:
+        if uri.startswith("s3://") and _ARTIFACTS.fullmatch(bucket) and bucket != own:
             yield problem(
                 "artifact-of-this-environment",
                 *path,
                 value=uri,
-                fact=f"{bucket} is a bucket of the platform, and not {own}, where {environment} keeps artifacts",
+                fact=f"{bucket} is an environment's bucket of artifacts, and not {own}, where {environment} keeps artifacts",
                 consequence="Its objects are encrypted with another environment's key: S3 would answer 403, and no replica would start",
                 remedy=f"Write {RELATIVE}, which each environment resolves, and push the files there: `headway artifact push`",
             )

@@ -318,6 +318,8 @@ def test_a_store_of_each_environment_needs_a_bucket_apart_from_the_artifact(buck
         ("s3://models", []),
         ("artifacts:/", []),
         ("s3://headway-lab-artifacts-111111111111", []),
+        ("s3://headway-research", []),
+        ("s3://headway-prod-telemetry-111111111111", []),
         ("s3://headway-prod-artifacts-111111111111", ["artifact-of-this-environment"]),
         ("s3://headway-lab-artifacts-222222222222", ["artifact-of-this-environment"]),
     ],
