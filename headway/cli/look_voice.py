@@ -27,8 +27,11 @@ class LookVoice:
 
     def fail(self, chain: str, failure: Exception) -> None:
         """Why there was none."""
-        odd = isinstance(failure, _ODD)
-        fact = f"something there is not as it should be ({type(failure).__name__}: {failure})" if odd else str(failure)
+        from headway.cli.error_log import keep
+
+        fact = str(failure)
+        if isinstance(failure, _ODD):  # or a fault of headway, which nobody finds without its traceback
+            fact = f"something there is not as it should be ({type(failure).__name__}: {failure}; details in {keep(failure)})"
         if self.output is Output.JSON:
             print(json.dumps({"service": chain, "look": "failed", "fact": fact}), flush=True)
         else:

@@ -87,7 +87,9 @@ def main() -> None:
     except Exception as error:
         if str(error).rstrip(" :").endswith("KeyboardInterrupt"):  # while pydantic built a model, which tells of it as an error of its own
             sys.exit(Exit.INTERRUPTED)
-        log = _keep(error)
+        from headway.cli.error_log import keep
+
+        log = keep(error)
         _say(
             "internal error",
             UserError(
@@ -139,22 +141,6 @@ def _say(kind: str, error: UserError) -> None:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     console.print(f"[bold red]{kind}[/bold red]: ", end="")
     console.print(error, markup=False)
-
-
-def _keep(error: Exception) -> Path:
-    import traceback
-
-    from headway.environment import selection
-    from headway.private_folder import private_folder
-
-    folder = selection.logs()
-    try:
-        path = private_folder(folder) / "headway-error.log"
-        path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
-    except (OSError, UserError):
-        traceback.print_exception(error)
-        return Path("the lines above")
-    return path
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import urllib.request
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -260,8 +261,10 @@ def test_a_loop_that_reads_for_long_gives_signs_of_life(scene: Scene, monkeypatc
 
 @pytest.mark.parametrize("odd", [OverflowError("intermediate overflow in fsum"), ValueError("too large"), IndexError("60"), KeyError("a")])
 def test_what_callers_sent_to_one_service_keeps_no_other_from_its_turn(
-    odd: Exception, users: Users, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    odd: Exception, users: Users, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
+    """Its traceback is kept: it may be a fault of headway as well."""
+    monkeypatch.setattr("headway.environment.selection.logs", lambda: tmp_path / "logs")
     looked: list[str] = []
 
     def look(_: Any, here: ServicePlace) -> Any:
@@ -279,4 +282,6 @@ def test_what_callers_sent_to_one_service_keeps_no_other_from_its_turn(
     with pytest.raises(StoppedError):
         command_of_drift.DriftLooking(here, output=command_of_drift.Output.TEXT, notify=None).watch("", alone=False)
     assert looked == ["defects", "embeddings"]
-    assert f"vision/defects: something there is not as it should be ({type(odd).__name__}: " in capsys.readouterr().err
+    log, said = tmp_path / "logs" / "headway-error.log", capsys.readouterr().err
+    assert f"vision/defects: something there is not as it should be ({type(odd).__name__}: " in said and str(log) in said
+    assert "raise odd" in log.read_text()
