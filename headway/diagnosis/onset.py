@@ -79,8 +79,9 @@ def _last_calm(values: _Floats) -> int:
     while first > 0 and calm[first - 1]:
         first -= 1
     # The end of an incident may be so short that it shares a level with some of the calm after it.
-    if begins[first] < begins[last] < begins[first] + 2 * LEAST_BLOCKS and means[first] > (9 * means[last] + means[-1]) / 10:
-        first += 1
+    after = first + 1
+    if first < last and begins[after] < begins[first] + 2 * LEAST_BLOCKS and means[first] > (9 * means[after] + means[-1]) / 10:
+        first = after
     return begins[first]
 
 

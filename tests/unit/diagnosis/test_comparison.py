@@ -115,6 +115,7 @@ def test_incidents_that_are_over_neither_hide_the_next_nor_count_as_calm(
     assert found.calm / 60 >= calm - 1
 
 
-def test_the_end_of_an_incident_is_no_calm_of_the_next() -> None:
-    found = onset(_steps(*[0.0] * 14, *[1.0] * 20, 0.4, *[0.0] * 66, 0.4, 0.9, 0.6, 0.4, 1.0, 0.9))
+@pytest.mark.parametrize("calm", [[0.0] * 66, [0.08] * 33 + [0.1] * 33], ids=["one level", "two levels"])
+def test_the_end_of_an_incident_is_no_calm_of_the_next(calm: list[float]) -> None:
+    found = onset(_steps(*[0.0] * 14, *[1.0] * 20, 0.4, *calm, 0.4, 0.9, 0.6, 0.4, 1.0, 0.9))
     assert found is not None and (found.time / 60, found.calm / 60) == (100, 37)
