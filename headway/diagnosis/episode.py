@@ -67,7 +67,7 @@ def news(found: FoundCauses, known: Sequence[KnownCause], *, urgency: str, at: f
         [each for each in decided if _key(each) not in held],
     )
     if new and same and urgency == PAGE:
-        told = tuple(_called(ALSO, each) for each in new[: max(MOST_CAUSES - len(known), 0)])
+        told = tuple(_called(ALSO, each) for each in new[: max(MOST_CAUSES - len(same), 0)])
         return CauseNews(given=(*told, *same, *_lasting(_others(known, same), at)), told=told)
     if new and urgency == PAGE and not any(_is_correction(each) and _told_at(each) >= began for each in known):
         told = tuple(_called(CORRECTION, each) for each in new)

@@ -150,6 +150,11 @@ def test_no_more_is_told_beside_a_cause_than_people_can_hold() -> None:
     assert told([*known, cause("one-more")], known).told == ()
 
 
+def test_what_holds_no_more_keeps_nobody_from_hearing_of_another_cause() -> None:
+    known = [cause(f"cause-{number}") for number in range(MOST_CAUSES)]
+    assert causes(told([known[0], cause("one-more")], known).told) == ["one-more"]
+
+
 @pytest.mark.parametrize(("began", "corrects"), [(LATER - 1, False), (LATER + 1, True)])
 def test_another_page_that_began_after_a_correction_may_be_corrected_again(began: float, corrects: bool) -> None:
     correction = {**told([cause("model-slower")], [cause("gpu-hot")]).told[0], "startsAt": rfc3339(LATER)}
