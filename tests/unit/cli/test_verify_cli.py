@@ -110,7 +110,7 @@ def test_an_attestation_that_could_not_be_kept_is_refused_before_any_check(
 ) -> None:
     (tmp_path / "old.json").touch()
     real = os.access  # for root, nothing is closed
-    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path / closed and real(path, mode))
+    monkeypatch.setattr(os, "access", lambda path, mode: (mode, path) != (os.W_OK, tmp_path / closed) and real(path, mode))
     looked: list[Site] = []
     does(monkeypatch, lambda site: looked.append(site) or Sighting(evidence=("a",)))
     done = invoked("--keep", str(tmp_path / file))

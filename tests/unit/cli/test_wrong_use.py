@@ -113,7 +113,7 @@ REFUSED = [
     (
         "verify -e sandbox --keep /nonexistent/kept.json",
         "/nonexistent/kept.json cannot be written.",
-        "Name a file in a folder that is there.",
+        "Name a file that you may write, in a folder that is there.",
     ),
     ("diagnose --alert /dev/zero", "/dev/zero is no notification of Alertmanager: more than", "Give the JSON that a webhook got."),
     ("sandbox up --with monitring", "The sandbox has no monitring to bring up.", "Choose from autoscaling"),
