@@ -38,6 +38,8 @@ class PickerPage:
         yield GaugeMetricFamily(f"{_NAME}_requests_in_progress", "Requests that were sent and have not ended.", requests)
         since = round(self.state.clock() - self.heard_at, 3) if self.state.heard else float("nan")
         yield GaugeMetricFamily(f"{_NAME}_seconds_since_pods", "Since the API server last said which engines there are.", since)
+        forgone = "Prompts that were picked for by load alone, because those in progress took the room to remember them."
+        yield CounterMetricFamily(f"{_NAME}_forgone", forgone, self.state.pool.forgone)
         yield _counted("requests", "Requests, by what became of them.", (PICKED, UNKNOWN, NONE), self.state.counts.outcomes)
         yield _counted("failures", "Questions that were not answered, by who was asked.", ("api", "page"), self.failures)
 

@@ -22,8 +22,9 @@ PART = 0.75
 CAPACITY = 100_000
 """Tokens of a KV cache whose endpoint has not said its size."""
 MOST_HELD, MOST_ASKED = 2_000_000, 1_500_000
-"""Blocks that all endpoints are believed to hold, of 175 bytes each, and of all requests in progress, of 140. Namespaces have equal parts of both,
-and a namespace's endpoints of its own: a tenant's engines say of their caches what they want, and its callers keep requests open."""
+"""Blocks that all endpoints are believed to hold, of 175 bytes each, and of all requests in progress, of 140. Of the first, namespaces have equal
+parts, and a namespace's endpoints of its own: a tenant's engines say of their caches what they want. Of the second, each has what others leave,
+and its equal part whatever they do, so there are twice as many at worst: a tenant's callers keep requests open."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +80,8 @@ class Tracked:
     _asked: Counter[str] = field(default_factory=Counter[str])
     """Blocks of requests in progress, by namespace."""
     _turn: int = 0
+    forgone: int = 0
+    """Prompts of which nothing was remembered, because requests in progress took their room."""
 
     def endpoints(self, there: Mapping[str, EngineFacts]) -> None:
         """The endpoints that there are from now on; a new one holds nothing."""
@@ -114,8 +117,10 @@ class Tracked:
         if not (there := self._pools.get(pool)):
             return None
         rate, owner = self._paces[pool] * PART if pool in self._paces else FIRST_RATE, _namespace(pool)
-        if self._asked[owner] + len(keys) > MOST_ASKED // len(self._owned):
+        full = bool(keys) and self._asked.total() + len(keys) > MOST_ASKED
+        if full and self._asked[owner] + len(keys) > MOST_ASKED // len(self._owned):
             keys = ()  # by load alone
+            self.forgone += 1
         matched = {address: each.memory.matched(keys) for address, each in there.items()}
         best = max(matched.values())
         needed = [0.0, *accumulate(worth(self._shared[key]) for key in keys[:best])]

@@ -526,8 +526,8 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         ),
         opened(
             "one tenant's open requests take all",
-            "> MOST_ASKED // len(self._owned):",
-            "> MOST_ASKED:",
+            "if full and self._asked[owner] + len(keys) > MOST_ASKED // len(self._owned):",
+            "if full:",
             "headway/endpoint_picker/tracking.py",
         ),
     ),

@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.endpoint_picker import tracking
+from headway.endpoint_picker.process import PickerPage
+from headway.endpoint_picker.server import PickerState
 from headway.endpoint_picker.tracking import FIRST_RATE, EngineFacts, Tracked
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
@@ -126,17 +128,30 @@ def test_an_engine_that_says_it_holds_everything_fills_its_tenants_part_alone(mo
     assert tracked.held() == {A: 20, B: 4, "10.0.0.3:8000": 10}
 
 
+def sent(tracked: Tracked, pool: str, requests: int) -> int:
+    """How many of so many prompts of four blocks each, which stay open, are remembered."""
+    before = tracked.forgone
+    for number in range(requests):
+        assert tracked.send(0, (pool, number), pool, 4, [f"{pool} {number} {each}" for each in range(4)])
+    return requests - (tracked.forgone - before)
+
+
+def test_a_tenant_has_all_the_room_that_nobody_else_asks_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "MOST_ASKED", 20)
+    tracked = two_tenants()
+    assert sent(tracked, "e.liar", 9) == 5
+    assert "headway_endpoint_picker_forgone_total 4.0" in PickerPage(PickerState(lambda: 0.0, tracked)).text()
+
+
 def test_callers_who_keep_requests_open_fill_their_tenants_part_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tracking, "MOST_ASKED", 20)
     tracked = two_tenants()
+    sent(tracked, "e.liar", 9)
+    assert sent(tracked, "e.fair", 9) == 2, "its own part"
     for number in range(9):
-        assert tracked.send(0, number, "e.liar", 4, [f"{number} {each}" for each in range(4)]) == A
-    first = tracked.send(0, "first", "e.fair", 4, "abcd")
-    assert tracked.held() == {A: 8, B: 4 * (first == B), "10.0.0.3:8000": 4 * (first != B)}
-    for number in range(9):
-        tracked.ended(1, number)
-    tracked.send(2, "later", "e.liar", 4, "wxyz")
-    assert tracked.held()[A] == 12
+        tracked.ended(1, ("e.liar", number))
+    assert tracked.send(2, "later", "e.liar", 4, "wxyz") == A
+    assert tracked.held()[A] == 24
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["send", "ended", "gone"]), st.text("abc", max_size=5)), max_size=60))
