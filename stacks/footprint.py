@@ -94,6 +94,7 @@ def month(settings: "PlatformSettings") -> Estimate:
 def _main(environment: str, folder: Path, today: date) -> None:
     # Only here: the settings are judged by this module.
     from stacks.loops_image import unnamed
+    from stacks.sections import many_rules
     from stacks.settings import CLUSTER, NAMESPACE, PLATFORM, SHARED, PlatformSettings, SettingsError, config_of, load
     from stacks.support import ending
 
@@ -106,7 +107,7 @@ def _main(environment: str, folder: Path, today: date) -> None:
             if isinstance(found, PlatformSettings):
                 lines += room(found).lines
                 items += month(found).items
-                problems += (*unnamed(found), *ending(SUPPORT, today))
+                problems += (*unnamed(found), *many_rules(found.gateway), *ending(SUPPORT, today))
         except SettingsError as error:
             problems += error.problems
         for each in problems:

@@ -80,7 +80,7 @@ from headway.wire import (
 from stacks import footprint
 from stacks.loops_image import unnamed
 from stacks.providers import aws_provider, kubernetes_provider
-from stacks.sections import AcmeAuthority, OwnAuthority
+from stacks.sections import AcmeAuthority, OwnAuthority, many_rules
 from stacks.settings import CLUSTER, FOLDER, PLATFORM, SANDBOX, PlatformSettings
 from stacks.settings_error import SettingsError
 from stacks.upstream import Upstream, cluster_identity
@@ -106,7 +106,7 @@ def build(settings: PlatformSettings, contracts: Path = CONTRACTS) -> None:
     layer.evaluation()
     layer.diagnosis()
     layer.pins()
-    layer.silence()
+    layer.warnings()
     layer.hand_over()
     layer.export()
 
@@ -397,9 +397,9 @@ class _PlatformLayer:
                 "installed. Run `headway mirror --pin`, compare what it writes with what their makers state, and commit it."
             )
 
-    def silence(self) -> None:
-        """Say what nobody does as long as no image of the loops is named, before the first apply and not after it."""
-        for found in unnamed(self._settings):
+    def warnings(self) -> None:
+        """Say before the first apply, and not after it, what nobody does as long as no image of the loops is named, and what AWS may refuse."""
+        for found in (*unnamed(self._settings), *many_rules(self._settings.gateway)):
             pulumi.log.warn(" ".join(found.sentences))
 
     def hand_over(self) -> None:

@@ -22,7 +22,7 @@ from headway.contract.pool import Pool, SystemPool
 from headway.contract.pool_parts import MigSharing
 from headway.contract.runtime import Image
 from headway.contract.units import Bytes
-from headway.problem import Problem, problem
+from headway.problem import Problem, ProblemLevel, problem
 from stacks.settings_error import refuse
 
 WIDEST_PREFIX, NARROWEST_PREFIX = 16, 20
@@ -33,9 +33,6 @@ PRIVATE = (IPv4Network("10.0.0.0/8"), IPv4Network("172.16.0.0/12"), IPv4Network(
 
 WIDEST_PUBLIC_PREFIX = 16
 """No office or runner network is wider; what is wider is the internet by another name."""
-
-MOST_RULES = 60
-"""Inward ones of a security group (VPC user guide, "Amazon VPC quotas")."""
 
 MOST_LET_IN = 25
 """Ranges, and as many groups: each is a rule of the cluster's security group, beside EKS's own and the Load Balancer Controller's."""
@@ -345,16 +342,6 @@ class GatewaySettings(Part):
                 consequence="No certificate would be ordered, and the gateway would answer without TLS",
                 remedy="Name the secret, such as models-tls, or set authority to null",
             )
-        ports = 1 if self.certificate is None else 2
-        if len(self.clients) * ports > MOST_RULES:
-            yield problem(
-                "clients-fit-a-security-group",
-                "clients",
-                value=len(self.clients),
-                fact=f"{len(self.clients)} ranges for each of {ports} ports are {len(self.clients) * ports} rules, and a security group takes {MOST_RULES}",
-                consequence="The Load Balancer Controller puts all of them into one group: the gateway would get no address, and the update would fail",
-                remedy=f"Name at most {MOST_RULES // ports} ranges: join neighbours into wider ones",
-            )
         for index, host in enumerate(self.hosts):
             if host in self.hosts[:index]:
                 yield problem(
@@ -432,6 +419,30 @@ class RegistrySettings(Part):
 
     mirror: Annotated[str, Field(pattern=r"^[a-z0-9.-]+(:[0-9]+)?(/[a-z0-9]+([._-][a-z0-9]+)*)+$", max_length=200)] | None
     """Registry and prefix of your own, filled by `headway mirror --push`; None pulls from their makers' registries."""
+
+
+USUAL_RULES = 60
+"""Inward ones of a security group, until Service Quotas grants more (VPC user guide, "Amazon VPC quotas": adjustable)."""
+
+
+def many_rules(gateway: GatewaySettings) -> tuple[Problem, ...]:
+    """What an account with AWS's own quota could not make; only a warning, for the file does not say what the account was granted."""
+    ports = 1 if gateway.certificate is None else 2
+    rules = len(gateway.clients) * ports
+    if rules <= USUAL_RULES:
+        return ()
+    return (
+        Problem(
+            rule="clients-fit-a-security-group",
+            path=("headway:gateway", "clients"),
+            value=len(gateway.clients),
+            level=ProblemLevel.WARNING,
+            fact=f"{len(gateway.clients)} ranges for each of {ports} ports are {rules} rules, and a security group takes {USUAL_RULES} by default",
+            consequence="The Load Balancer Controller puts all into one group: below such a quota the gateway gets no address, and the update fails",
+            remedy=f"Name at most {USUAL_RULES // ports} ranges, neighbours joined, or have Service Quotas grant more "
+            "`Inbound or outbound rules per security group` first",
+        ),
+    )
 
 
 def endpoint_problems(network: NetworkSettings, binding: Binding) -> Iterator[Problem]:

@@ -15,6 +15,8 @@ import yaml
 from components.identity import Binding
 from components.nodes.gpu_pool import GpuPool, GpuPoolArgs
 from headway.contract.pool import Pool
+from headway.problem import Problem, ProblemLevel
+from stacks.sections import many_rules
 from stacks.settings import FOLDER, ClusterSettings, PlatformSettings, SettingsError, TenantSettings, load
 from stacks.settings_error import HIDDEN
 from tests.components.program import cloud_outputs, config_of, run
@@ -250,13 +252,20 @@ def test_the_bucket_of_batch_work_has_no_dot_in_its_name() -> None:
 
 
 @pytest.mark.parametrize(("certificate", "most"), [(None, 60), ("models-tls", 30)])
-def test_all_clients_of_the_gateway_fit_one_security_group(certificate: str | None, most: int) -> None:
+def test_clients_of_the_gateway_above_a_usual_group_are_told(certificate: str | None, most: int) -> None:
     sections = {key.removeprefix("headway:"): json.loads(text) for key, text in config_of("sandbox-platform").items()}
     gateway = {**sections["gateway"], "certificate": certificate, "clients": [f"203.0.113.{number}/32" for number in range(most)]}
-    assert isinstance(load("sandbox-platform", raw({**sections, "gateway": gateway})), PlatformSettings)
+
+    def warned() -> tuple[Problem, ...]:
+        found = load("sandbox-platform", raw({**sections, "gateway": gateway}))
+        assert isinstance(found, PlatformSettings)
+        return many_rules(found.gateway)
+
+    assert warned() == ()
     gateway["clients"].append("192.0.2.0/24")
-    (problem,) = refused({**sections, "gateway": gateway}, "sandbox-platform").problems
-    assert (problem.dotted, f"Name at most {most} ranges" in problem.remedy) == ("headway:gateway.clients", True)
+    (problem,) = warned()
+    assert (problem.dotted, problem.level) == ("headway:gateway.clients", ProblemLevel.WARNING)
+    assert f"Name at most {most} ranges" in problem.remedy and "Service Quotas" in problem.remedy
 
 
 @pytest.mark.parametrize(
