@@ -13,9 +13,9 @@ from benchmarks.soak.invariants import ArmSeen, ChainSeen, RouteSeen, SoakSeen
 from benchmarks.soak.simulated import CHAIN, WATCHED_LOOK_SECONDS
 from headway.contract.rollout import LONGEST_UNWATCHED
 from headway.environment.port import OutOfReachError
-from headway.ledger.chain import proof
 from headway.ledger.events import Event
 from headway.ledger.proof import START as BEGINNING
+from headway.ledger.reading import proof
 from headway.ledger.traffic_split import TrafficSplit
 from headway.node_health.decision import NodeHealthPolicy
 from headway.release.driver.event_kinds import EventKind

@@ -13,7 +13,7 @@ from benchmarks.soak.invariants import ALLOWANCE_SECONDS, MIB, SoakSeen, broken
 from benchmarks.soak.looking import Onlooker
 from benchmarks.soak.schedule import HOUR, SoakEvent
 from headway.environment.port import OutOfReachError
-from headway.ledger.chain import verify
+from headway.ledger.reading import verify
 from headway.ledger.store import UnreachableError
 from sandbox.layout import Layout
 

@@ -13,7 +13,11 @@ from headway.cli.release_options import ProjectOption, PrometheusOption
 from headway.problem import UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from headway.diagnosis.alert_loop import DiagnosedService, Services
+    from headway.ledger.followed import FollowedLedger
+    from headway.release.driver.rollout_state import ServiceState
     from headway.release.evaluator.in_cluster import ServiceInside
 
 _CONTRACTS_SECONDS = 30.0
@@ -45,6 +49,7 @@ def diagnose(
     from headway.diagnosis.alertmanager import Alertmanagers
     from headway.diagnosis.cause_alert import MessagePlaces
     from headway.listening import listening
+    from headway.release.driver.following import followed
     from headway.release.evaluator.in_cluster import diagnosed_services
     from headway.release.release_series import ReleaseSeries
 
@@ -65,7 +70,11 @@ def diagnose(
         now=time.time,
         say=say,
     )
-    releases = ReleaseSeries(lambda: {chain: each.place.ledger for chain, each in services().items()}, say)
+
+    def ledgers() -> "dict[str, Callable[[], FollowedLedger[ServiceState]]]":
+        return {chain: (lambda place=each.place: followed(place.ledger())) for chain, each in services().items()}
+
+    releases = ReleaseSeries(ledgers, say)
     at_work = alert_loop.threads(loop)
     threading.Thread(target=releases.follow, args=(ending,), daemon=True).start()
     with listening(

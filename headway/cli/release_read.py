@@ -156,7 +156,7 @@ def verify(
 ) -> None:
     """Check a service's whole ledger: nothing altered, missing or reordered, and every decision is what its saved
     counts give."""
-    from headway.ledger import chain as chains
+    from headway.ledger import reading as chains
     from headway.ledger.serving import released
     from headway.ledger.witness import ask
     from headway.release.driver.rollout_state import fold

@@ -23,6 +23,7 @@ from headway.ledger.events import Event
 from headway.ledger.serving import released
 from headway.ledger.store import MissingStoreError, UnreachableError
 from headway.problem import UserError
+from headway.release.driver.following import followed
 from headway.release.driver.rollout_state import ServiceState, fold
 from headway.release.evidence.prometheus import Prometheus, UnansweredError
 from headway.release.evidence.samples import TimedValue
@@ -83,7 +84,7 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
     if not any(each.what == METRICS for each in collected.blind) and "requests" not in series:
         collected.blind.append(Blindness(what=REQUESTS, why="the gateway's proxies are not read, or not all of them"))
     collected.blind += unseen(series)
-    releases = collected.heard("releases", lambda: fold(look() if look else here.ledger().look()), None)
+    releases = collected.heard("releases", lambda: fold(look()) if look else followed(here.ledger()).look(), None)
     found, written = _cluster(here, collected, at, hosts, releases)
     settings: Mapping[str, ServedSettings] = {}
     if releases is not None:
@@ -171,7 +172,7 @@ def _routes(*lists: Sequence[Any]) -> Routes:
 
 def _off(here: ServicePlace, routes: Routes) -> bool:
     """Whether a person holds a release, or its route is not the ledger's."""
-    service = fold(here.ledger().look())
+    service = followed(here.ledger()).look()
     if service.running is not None and service.running.frozen is not None:
         return True
     return here.chain in routes and any(way_states.astray(*routes[here.chain], service, here.model))
@@ -257,7 +258,7 @@ def _invalid(items: Callable[[str], list[Any]], routes: Sequence[Any], at: float
 def _astray(here: ServicePlace, routes: Sequence[Any], deployments: Sequence[Any], releases: ServiceState) -> tuple[State, ...]:
     """Where the ledger is still as it was before the route was read: a driver writes down what it will do first."""
     strays = tuple(way_states.astray(routes, deployments, releases, here.model))
-    return strays if strays and fold(here.ledger().look()).count == releases.count else ()
+    return strays if strays and followed(here.ledger()).look().count == releases.count else ()
 
 
 def _unplaced(pods: Sequence[Mapping[str, Any]]) -> bool:

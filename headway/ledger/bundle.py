@@ -5,10 +5,9 @@ always read by itself, so that its hash holds the bundle to what the chain says.
 costs time and nothing else: the events themselves are read then.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from headway.ledger import events
-from headway.ledger.events import Event
 from headway.ledger.store import LARGEST
 
 EVENTS = 100
@@ -28,10 +27,16 @@ def whole(count: int) -> int:
     return max(0, count - 1) // EVENTS
 
 
-def bundled(chain: Sequence[Event], bundle: int) -> bytes | None:
-    """The content of a bundle; None where it would be larger than what is read."""
-    content = b"\n".join(event.stored() for event in chain[(bundle - 1) * EVENTS : bundle * EVENTS])
-    return content if len(content) <= LARGEST else None
+def bundled(contents: Iterable[bytes]) -> bytes | None:
+    """The content of a bundle of these events; None where they are too few, or it would be larger than what is read."""
+    lines: list[bytes] = []
+    room = LARGEST
+    for content in contents:
+        lines.append(content)
+        room -= len(content) + 1
+        if room < -1:
+            return None
+    return b"\n".join(lines) if len(lines) == EVENTS else None
 
 
 def unpacked(chain: str, bundle: int, content: bytes | None) -> Sequence[tuple[str, bytes]]:

@@ -6,9 +6,8 @@ whoever takes the lease writes an event, and nothing that its former holder stil
 """
 
 import json
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -17,90 +16,18 @@ from headway.ledger import bundle
 from headway.ledger import lease as leases
 from headway.ledger import witness as witnesses
 from headway.ledger.events import ACCEPTED, BOUND, Event, canonical, digest, genesis, key
-from headway.ledger.lease import Lease, LeaseRecord, LeaseState, LeaseTerm, standing
-from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainProof, counting, listed, prove, refusal
-from headway.ledger.store import LedgerStore, MissingStoreError, StoredObject, TakenError, UnreachableError, Written, create_or_agree
+from headway.ledger.kept import ChainKnown, EventsKept, FirstKept, Kept, KeptAgain, NewestGoneError
+from headway.ledger.lease import Lease, LeaseRecord, LeaseState, standing
+from headway.ledger.proof import START, ChainEnd, ChainFlaw, refusal
+from headway.ledger.reading import contents_of, proof, proven, written
+from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError, create_or_agree
 from headway.ledger.witness import LedgerWitness, SilentWitnessError, WitnessWord
 from headway.problem import Exit, Problem, UserError
 from headway.timestamp import rfc3339
 
-READERS = 16
-
 
 class LostError(Exception):
     """Somebody else wrote the event that this writer wanted to write: it must stop, read, and decide anew."""
-
-
-def proof(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START) -> ChainProof:
-    """What the store holds of a chain after `after`: the one way in which anybody reads events. Raises UnreachableError."""
-    written = _written(store, chain, after.number)
-    if not all(one.once for one in written):
-        objects = counting(chain, environment, _ever(store, written), after)
-        flaws = listed(chain, [name for name, _ in objects], after.number)
-        return ChainProof((), flaws, after) if flaws else prove(chain, environment, objects, after)
-    keys = [one.key for one in written]
-    if flaws := listed(chain, keys, after.number):
-        return ChainProof((), flaws, after)
-    bundles = 0 if after.number else bundle.whole(len(keys))
-    if bundles:
-        early = bundle.EVENTS * bundles
-        packed = dict(_contents(store, [bundle.key(chain, each) for each in range(1, bundles + 1)]))
-        objects = dict(
-            found for each in range(1, bundles + 1) for found in bundle.unpacked(chain, each, packed.get(bundle.key(chain, each)))
-        )
-        loose = [*(name for name in keys[:early] if name not in objects), *keys[early:]]
-        found = prove(chain, environment, [*objects.items(), *_contents(store, loose)], after)
-        if not found.flaws:
-            return found  # and with a flaw the events themselves decide, whatever somebody put into a bundle
-    return prove(chain, environment, _contents(store, keys), after)
-
-
-def proven(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START) -> ChainProof:
-    """A proof without a flaw. Raises UserError for a chain that has one, UnreachableError."""
-    found = proof(store, chain, environment, after)
-    if found.flaws:
-        raise refusal(chain, found.flaws[0])
-    return found
-
-
-def witnessed(store: LedgerStore, chain: str, environment: str, witness: LedgerWitness | None) -> tuple[ChainProof, WitnessWord]:
-    """The whole chain, proven and not contradicted, and what its witness said. Raises as `proven` does."""
-    word = witnesses.ask(witness, chain)  # before the store: an event of meanwhile would look like one that is gone
-    try:
-        found = proven(store, chain, environment)
-    except MissingStoreError:
-        word.require(chain, environment, ())  # or whoever deletes the whole store has every plan begin anew
-        raise
-    word.require(chain, environment, found.events)
-    return found, word
-
-
-def _written(store: LedgerStore, chain: str, number: int) -> Sequence[Written]:
-    """Everything below `events/` that comes after event `number`; 0 is before the first."""
-    return store.written(f"{chain}/events/", key(chain, number) if number else "")
-
-
-def _contents(store: LedgerStore, keys: Sequence[str]) -> Sequence[tuple[str, bytes]]:
-    return [(name, contents[-1]) for name, contents, _ in _ever(store, [Written(name) for name in keys]) if contents]
-
-
-def _ever(store: LedgerStore, written: Sequence[Written]) -> Sequence[tuple[str, Sequence[bytes], bool]]:
-    """What was written under each key. Many objects at once, for each is a round trip."""
-    wanted = [(one.key, version) for one in written for version in one.versions]
-
-    def one_writing(each: tuple[str, str]) -> bytes | None:
-        return store.get(*each)
-
-    if len(wanted) < 2:
-        contents = [one_writing(each) for each in wanted]
-    else:
-        with ThreadPoolExecutor(max_workers=READERS) as pool:
-            contents = list(pool.map(one_writing, wanted))
-    by_key: dict[str, list[bytes]] = {one.key: [] for one in written}
-    for (name, _), content in zip(wanted, contents, strict=True):
-        if content is not None:
-            by_key[name].append(content)
-    return [(one.key, by_key[one.key], one.there and bool(by_key[one.key])) for one in written]
 
 
 class Ledger:
@@ -114,14 +41,15 @@ class Ledger:
         actor: str,
         now: Callable[[], datetime],
         witness: LedgerWitness | None = None,
+        kept: Kept | None = None,
     ) -> None:
         self._store, self.chain, self.environment, self._actor, self._now = store, chain, environment, actor, now
         self._witness = witness
         self.word: WitnessWord | None = None
         """What the witness said when it was last asked; None before that."""
-        self._events: list[Event] = []
+        self._events = EventsKept()
+        self._known = ChainKnown(self._events if kept is None else kept)
         self._end = START
-        self._term = LeaseTerm()
         self._mine: tuple[int, datetime] | None = None
         """The term that was taken here, and until when it lives without another renewal."""
         self._missed: tuple[int, datetime] | None = None
@@ -129,12 +57,20 @@ class Ledger:
 
     @property
     def events(self) -> Sequence[Event]:
-        """What has been read or written so far, in order."""
-        return tuple(self._events)
+        """What has been read or written so far, in order; nothing where something else is kept in their place."""
+        return tuple(self._events.events)
+
+    def keeping(self, kept: Kept) -> "Ledger":
+        """The same chain, of which nothing is read yet, for who keeps something else than its events."""
+        return Ledger(self._store, self.chain, self.environment, self._actor, self._now, self._witness, kept)
+
+    @property
+    def _count(self) -> int:
+        return len(self._known.hashes)
 
     @property
     def head(self) -> str:
-        return self._end.hash if self._events else genesis(self.chain, self.environment)
+        return self._end.hash if self._count else genesis(self.chain, self.environment)
 
     @property
     def bound(self) -> bool:
@@ -158,30 +94,50 @@ class Ledger:
         also where the store has not the newest event any more that was read before."""
         self.word = None
         word = witnesses.ask(self._witness, self.chain)  # before the store: an event of meanwhile would look removed
-        events = self._again(self._events[-1]) if self._events else self._read()
-        word.require(self.chain, self.environment, events)
+        if self._count:
+            self._again()
+        else:
+            self._read()
+        word.require(self.chain, self.environment, self._known.hashes)
         self.word = word
-        return events
-
-    def _again(self, newest: Event) -> Sequence[Event]:
-        found = proven(self._store, self.chain, self.environment, ChainEnd(newest.number - 1, newest.previous, self._end.bound))
-        if found.events[:1] != (newest,):
-            raise refusal(self.chain, ChainFlaw(newest.number, "it was read before, and now it is gone or another one"))
-        self._keep(found.events[1:], found.end)
         return self.events
+
+    def _again(self) -> None:
+        """Also what was read last, which must be there still."""
+        again, number = KeptAgain(self._known), self._count
+        gone = refusal(self.chain, ChainFlaw(number, "it was read before, and now it is gone or another one"))
+        with self._all_or_none():
+            try:
+                after = ChainEnd(number - 1, self._known.before, self._end.bound)
+                found = proven(self._store, self.chain, self.environment, after, again)
+            except NewestGoneError:
+                raise gone from None
+            if not again.there:
+                raise gone
+            self._end = found.end
 
     def _read(self) -> Sequence[Event]:
-        found = proven(self._store, self.chain, self.environment, self._end)
-        self._keep(found.events, found.end)
+        with self._all_or_none():
+            self._end = proven(self._store, self.chain, self.environment, self._end, self._known).end
         return self.events
+
+    @contextmanager
+    def _all_or_none(self) -> Generator[None]:
+        """Nothing of a reading is kept where one event of it cannot be."""
+        mark = self._known.mark()
+        try:
+            yield
+        except BaseException:
+            self._known.back_to(mark)
+            raise
 
     def attest(self) -> None:
         """Have the witness name the newest event. One that does not answer stays behind, which does no harm. Raises as
         `look` does."""
-        events = self.look()
-        if self._witness is None or self.word is None or self.word.silent or not events:
+        self.look()
+        if self._witness is None or self.word is None or self.word.silent or not self._count:
             return
-        newest = witnesses.of(events[-1])
+        newest = witnesses.naming(self._count, self._end.hash)
         if newest != self.word.text:
             with suppress(SilentWitnessError):
                 self._witness.write(self.chain, newest)
@@ -193,13 +149,14 @@ class Ledger:
         if self._witness is None:
             return None
         said = self._witness.said(self.chain)
-        events = self._read()
-        fact = WitnessWord(said).against(events)
+        self._read()
+        fact = WitnessWord(said).against(self._known.hashes)
         if fact is None:
             return None
         newest = witnesses.NOTHING
-        if events:  # an empty chain begins with what serves
-            newest = witnesses.of(self.append(ACCEPTED, {"reason": reason, "witness": said, "found": witnesses.of(events[-1])}))
+        if self._count:  # an empty chain begins with what serves
+            found = witnesses.naming(self._count, self._end.hash)
+            newest = witnesses.of(self.append(ACCEPTED, {"reason": reason, "witness": said, "found": found}))
         self._witness.write(self.chain, newest)
         return fact
 
@@ -210,7 +167,7 @@ class Ledger:
         A write whose answer was lost is found again by reading the key: if it holds this very event, the write arrived.
         """
         event = Event(
-            number=len(self._events) + 1,
+            number=self._count + 1,
             previous=self.head,
             time=_text(self._now()),
             actor=self._actor,
@@ -226,7 +183,9 @@ class Ledger:
                 raise UnreachableError(str(doubt)) from None
             if there != event.stored():
                 raise LostError(f"event {event.number} of {self.chain} was written by somebody else") from None
-        self._keep((event,), ChainEnd(event.number, event.hash, self._end.bound))
+        with self._all_or_none():
+            self._known.take(event, event.hash, len(event.stored()))
+            self._end = ChainEnd(event.number, event.hash, self._end.bound)
         if event.number % bundle.EVENTS == 1:
             self._bundle()
         return event
@@ -235,25 +194,22 @@ class Ledger:
         """Write the bundles that are not there yet. Readers do without them, so no failure matters."""
         with suppress(TakenError, UnreachableError, UserError):
             there = frozenset(self._store.list(bundle.prefix(self.chain)))
-            for each in range(1, bundle.whole(len(self._events)) + 1):
-                content = bundle.bundled(self._events, each)
-                if content is not None and bundle.key(self.chain, each) not in there:
+            for each in range(1, bundle.whole(self._count) + 1):
+                if bundle.key(self.chain, each) not in there and (content := bundle.bundled(self._bundled(each))) is not None:
                     self._store.create(bundle.key(self.chain, each), content)
 
-    def _keep(self, events: Sequence[Event], end: ChainEnd) -> None:
-        """All of them, or none where one of them is of a newer Headway."""
-        term = self._term
-        for event in events:
-            term = term.after(event)
-        self._events.extend(events)
-        self._term, self._end = term, end
+    def _bundled(self, each: int) -> Iterator[bytes]:
+        """The contents of the events of a bundle, as they were proven."""
+        numbers = range((each - 1) * bundle.EVENTS + 1, each * bundle.EVENTS + 1)
+        objects = contents_of(self._store, [key(self.chain, number) for number in numbers])
+        return (content for number, (_, content) in zip(numbers, objects, strict=False) if digest(content) == self._known.hashes.of(number))
 
     def bind(self) -> Event | None:
         """Write down whose the chain is, and what was found; None where it says so already. Raises as `append` does."""
-        events = self.read()
+        self.read()
         if self.bound:
             return None
-        body = {"service": self.chain, "environment": self.environment, "events": len(events), "head": self.head}
+        body = {"service": self.chain, "environment": self.environment, "events": self._count, "head": self.head}
         bound = self.append(BOUND, body)
         self._end = replace(self._end, bound=True)
         return bound
@@ -261,20 +217,21 @@ class Ledger:
     def _require_room(self, number: int) -> None:
         """A number below others is a hole: whoever filled it would hide that events were removed, or forged. And an event
         that was deleted is one still, though the store would let it be written again."""
-        written = _written(self._store, self.chain, number - 1)
-        if not written or (written[0].key == key(self.chain, number) and all(one.once for one in written)):
+        keys = written(self._store, self.chain, number - 1)
+        if not keys or (keys[0].key == key(self.chain, number) and all(one.once for one in keys)):
             return
-        found = proof(self._store, self.chain, self.environment, self._end)
-        if found.events:
+        kept = FirstKept()
+        found = proof(self._store, self.chain, self.environment, self._end, kept)
+        if kept.first:
             raise LostError(f"event {number} of {self.chain} was written by somebody else")
         if found.flaws:
             raise refusal(self.chain, found.flaws[0])
 
     def _there(self) -> bytes | None:
         """What takes the place of the next event."""
-        number = len(self._events) + 1
-        found = proof(self._store, self.chain, self.environment, self._end)
-        return found.events[0].stored() if found.events else self._store.get(key(self.chain, number))
+        kept = FirstKept()
+        proof(self._store, self.chain, self.environment, self._end, kept)
+        return kept.first.stored() if kept.first else self._store.get(key(self.chain, self._count + 1))
 
     def lease(self) -> Lease | None:
         """Whose term it is by what was read so far, and whether he lives; None if it is nobody's. Raises
@@ -283,7 +240,7 @@ class Ledger:
 
     def left(self, holder: str) -> float:
         """For how many seconds `holder` may certainly act on what it took here, as far as the chain was read."""
-        if self._mine is None or (self._mine[0], holder) != (self._term.number, self._term.holder):
+        if self._mine is None or (self._mine[0], holder) != (self._known.term.number, self._known.term.holder):
             return 0.0
         return (self._mine[1] - self._now()).total_seconds()
 
@@ -306,8 +263,8 @@ class Ledger:
                 "Wait for it to end, or for its lease to run out if it died.",
                 Exit.BUSY,
             )
-        stays = current is not None and (current.number, holder) == (self._term.number, self._term.holder)
-        number = self._term.number if stays else len(self._events) + 1
+        stays = current is not None and (current.number, holder) == (self._known.term.number, self._known.term.holder)
+        number = self._known.term.number if stays else self._count + 1
         self._show(LeaseRecord(holder, number, duration.total_seconds(), _text(began), state.written + 1), held)
         if not stays:
             self.append(leases.TAKEN, {"holder": holder, "until": _text(began + duration)})
@@ -317,7 +274,7 @@ class Ledger:
     def _claim(self, holder: str, current: Lease, held: StoredObject | None, written: int) -> Lease:
         """Stand in for a lease that the store does not show; it runs out when the claim is as old as it could last.
         Raises LostError."""
-        seconds = self._term.seconds
+        seconds = self._known.term.seconds
         self._show(LeaseRecord(holder, current.number, seconds, _text(self._now()), written + 1), held)
         return Lease(current.holder, current.number, seconds)
 
@@ -330,14 +287,14 @@ class Ledger:
 
     def release(self, holder: str) -> None:
         """Give the lease back; nothing happens if somebody else has it."""
-        if self._term.holder == holder:
+        if self._known.term.holder == holder:
             self.append(leases.RELEASED, {"holder": holder})
 
     def _standing(self) -> tuple[StoredObject | None, LeaseState]:
         """A lease that the store does not show (somebody deleted it) lives on for its time, in which its holder shows
         it again."""
         held = self._store.held(leases.key(self.chain))
-        state = standing(self._term, held)
+        state = standing(self._known.term, held)
         if state.lease is None or state.shown:
             self._missed = None
             return held, state
@@ -345,22 +302,6 @@ class Ledger:
             self._missed = (state.lease.number, self._now())
         left = state.lease.left - (self._now() - self._missed[1]).total_seconds()
         return held, state._replace(lease=Lease(state.lease.holder, state.lease.number, left))
-
-
-def verify(
-    store: LedgerStore, chain: str, environment: str | None, head: str | None = None, word: WitnessWord | None = None
-) -> tuple[str, ...]:
-    """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it, and
-    says what somebody did to it that no reader believes. `word`: what its witness said, before that."""
-    written = _written(store, chain, 0)
-    found = prove(chain, environment, counting(chain, environment, _ever(store, written)), head=head)
-    later = (
-        f"{one.key} was deleted or written again; what was first written there and follows the chain counts"
-        for one in written
-        if not one.once
-    )
-    against = word.against(found.events) if word else None
-    return (*(flaw.fact for flaw in found.flaws), *([against] if against else []), *later)
 
 
 def register(store: LedgerStore, chain: str, release: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from headway.ledger.chain import READERS, proven, verify
 from headway.ledger.events import key
+from headway.ledger.reading import READERS, proven, verify
 from headway.ledger.store import LedgerStore, create_or_agree
 from headway.problem import Exit, UserError
 from headway.wire import LEDGER_LEASES

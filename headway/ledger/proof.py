@@ -6,8 +6,8 @@ this service and this environment; or it refuses, and says what is wrong.
 """
 
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from headway.ledger.events import BOUND, UNBOUND, Event, digest, genesis, key, parse
 from headway.problem import Exit, UserError
@@ -40,8 +40,32 @@ class ChainProof:
     """What objects of a store are: events that follow each other, as far as there is no flaw."""
 
     events: tuple[Event, ...]
+    """None where whoever had it proven took each of them."""
     flaws: tuple[ChainFlaw, ...]
     end: ChainEnd
+
+
+Take = Callable[[Event, str, int], None]
+"""Is given one event after the other, with its hash and its bytes, so that no chain need lie in memory."""
+
+
+@dataclass(slots=True)
+class ChainHashes:
+    """The hash of each event of a chain: 32 bytes of an event are kept, however large it is."""
+
+    _bytes: bytearray = field(default_factory=bytearray)
+
+    def __len__(self) -> int:
+        return len(self._bytes) // 32
+
+    def add(self, found: str) -> None:
+        self._bytes += bytes.fromhex(found)
+
+    def of(self, number: int) -> str:
+        return self._bytes[32 * (number - 1) : 32 * number].hex()
+
+    def cut(self, length: int) -> None:
+        del self._bytes[32 * length :]
 
 
 def refusal(chain: str, flaw: ChainFlaw) -> UserError:
@@ -66,20 +90,22 @@ def listed(chain: str, keys: Sequence[str], after: int = 0) -> tuple[ChainFlaw, 
 
 
 def counting(
-    chain: str, environment: str | None, written: Sequence[tuple[str, Sequence[bytes], bool]], after: ChainEnd = START
-) -> Sequence[tuple[str, bytes]]:
-    """Of what was ever written under each key (contents oldest first, and whether the newest is there still): the first
-    one that follows the chain. So nobody takes back an event, and what is none is forgotten once it is deleted."""
-    found: list[tuple[str, bytes]] = []
+    chain: str, environment: str | None, written: Iterable[tuple[str, Iterable[bytes], bool]], after: ChainEnd = START
+) -> Iterator[tuple[str, bytes]]:
+    """Of what was ever written under each key, sorted (contents oldest first, and whether the newest is there still): the
+    first one that follows the chain. So nobody takes back an event, and what is none is forgotten once it is deleted."""
     end = after
-    for name, contents, there in sorted(written, key=lambda one: one[0]):
-        content = next((each for each in contents if _continues(chain, environment, name, each, end)), None)
+    for name, contents, there in written:
+        content, last = None, None
+        for last in contents:
+            if _continues(chain, environment, name, last, end):
+                content = last
+                break
         if content is None and there:
-            content = contents[-1]
+            content = last
         if content is not None:
-            found.append((name, content))
+            yield name, content
             end = ChainEnd(end.number + 1, digest(content), end.bound)
-    return found
 
 
 def _continues(chain: str, environment: str | None, name: str, content: bytes, end: ChainEnd) -> bool:
@@ -105,9 +131,22 @@ def prove(
     the newest events cannot be seen, because a shorter chain is a chain too.
     """
     events: list[Event] = []
+    found = prove_each(chain, environment, sorted(objects), lambda event, _, __: events.append(event), after, head)
+    return replace(found, events=tuple(events))
+
+
+def prove_each(
+    chain: str,
+    environment: str | None,
+    objects: Iterable[tuple[str, bytes]],
+    take: Take,
+    after: ChainEnd = START,
+    head: str | None = None,
+) -> ChainProof:
+    """The same of objects sorted by key, each of which is forgotten once `take` has its event."""
     found: list[ChainFlaw] = []
     end = after
-    for name, content in sorted(objects):
+    for name, content in objects:
         expected = end.number + 1
         try:
             event = parse(content)
@@ -128,11 +167,11 @@ def prove(
         if _foreign(chain, environment, event):
             found.append(ChainFlaw(event.number, _STRANGER))
         end = ChainEnd(event.number, digest(content), bound)
-        events.append(event)
+        take(event, end.hash, len(content))
     if head is not None and end.hash != head:
         fact = f"the chain ends in {end.hash[:12]}, not in {head[:12]}: its newest events were removed or replaced"
         found.append(ChainFlaw(end.number + 1, fact))
-    return ChainProof(tuple(events), tuple(found), end)
+    return ChainProof((), tuple(found), end)
 
 
 _STRANGER = "the chain was written for another service or another environment, or its beginning was replaced"

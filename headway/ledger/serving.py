@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from headway.bounded_json import bounded_json
 from headway.contract.model import Model
 from headway.contract.released import read_snapshot
-from headway.ledger.chain import witnessed
 from headway.ledger.events import ODD, Event, canonical, digest, unreadable
+from headway.ledger.reading import witnessed
 from headway.ledger.store import LARGEST, LedgerStore
 from headway.ledger.traffic_split import TrafficSplit
 from headway.ledger.witness import LedgerWitness

@@ -17,6 +17,7 @@ from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from headway.bounded_json import LARGEST_JSON
 from headway.problem import Exit, UserError
 from headway.whole_file import drafted, sync_folder
 
@@ -185,8 +186,11 @@ def _unread(failure: OSError) -> None:
         raise UnreachableError(str(failure)) from None
 
 
-def _bounded(key: str, size: int, read: Callable[[], bytes]) -> bytes:
-    """An object's content. Raises UserError before reading one that would fill the memory of whoever plans."""
+def _bounded(key: str, size: int, read: Callable[[int], bytes]) -> bytes:
+    """An object's content; of an event, no more than shows that it is none. Raises UserError before reading one that would fill the memory of
+    whoever plans."""
+    if "/events/" in key:
+        return read(LARGEST_JSON + 1)
     if size > LARGEST:
         raise UserError(
             f"{key} has {size} bytes: no object of the release ledger is larger than {LARGEST}.",
@@ -194,7 +198,7 @@ def _bounded(key: str, size: int, read: Callable[[], bytes]) -> bytes:
             "Find out who wrote it; restore the object from its versions.",
             Exit.REFUSED,
         )
-    return read()
+    return read(size)
 
 
 def create_or_agree(store: LedgerStore, key: str, content: bytes) -> bool:

@@ -8,11 +8,11 @@ reader asks the witness before the store. So a witness may be behind its chain, 
 
 import hashlib
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from headway.ledger.events import UNBOUND, Event
+from headway.ledger.proof import ChainHashes
 from headway.problem import Exit, Problem, ProblemLevel, UserError
 
 _TEXT = re.compile(r"([0-9]{1,8}):([0-9a-f]{64})")
@@ -49,18 +49,18 @@ class WitnessWord:
         found = _TEXT.fullmatch(self.text or "")
         return int(found[1]) if found else 0
 
-    def against(self, events: Sequence[Event]) -> str | None:
-        """What it says against a chain of these events, from the first to the last; None where it says nothing."""
+    def against(self, hashes: ChainHashes) -> str | None:
+        """What it says against a chain of events of these hashes, from the first to the last; None where it says nothing."""
         if self.text is None:
             return None
         found = _TEXT.fullmatch(self.text)
         if found is None:
             return f"its witness holds {self.text[:80]!r}, which names no event"
         number, witnessed = int(found[1]), found[2]
-        if number > len(events):
-            return f"its witness names event {number}, and it ends with event {len(events)}"
-        if number and events[number - 1].hash != witnessed:
-            return f"its witness names event {number} as {witnessed[:12]}, and that event is {events[number - 1].hash[:12]}"
+        if number > len(hashes):
+            return f"its witness names event {number}, and it ends with event {len(hashes)}"
+        if number and hashes.of(number) != witnessed:
+            return f"its witness names event {number} as {witnessed[:12]}, and that event is {hashes.of(number)[:12]}"
         return None
 
     def unheard(self, chain: str) -> Problem | None:
@@ -75,9 +75,9 @@ class WitnessWord:
             level=ProblemLevel.WARNING,
         )
 
-    def require(self, chain: str, environment: str | None, events: Sequence[Event]) -> None:
+    def require(self, chain: str, environment: str | None, hashes: ChainHashes) -> None:
         """Raises UserError where it contradicts the chain."""
-        fact = self.against(events)
+        fact = self.against(hashes)
         if fact is None:
             return
         raise UserError(
@@ -107,7 +107,12 @@ def named(chain: str, address: str) -> str:
 
 def of(event: Event) -> str:
     """What a witness says of a chain whose newest event it is."""
-    return f"{event.number}:{event.hash}"
+    return naming(event.number, event.hash)
+
+
+def naming(number: int, hash_: str) -> str:
+    """The same by the event's number and hash."""
+    return f"{number}:{hash_}"
 
 
 def ask(witness: LedgerWitness | None, chain: str) -> WitnessWord:

@@ -4,7 +4,7 @@ Each look reads what is new in a chain and compares it with the chain's witness.
 series but the one that says so: a state that nobody can see is none.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from threading import Event as Signal
@@ -15,11 +15,10 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headway.environment.port import OutOfReachError
-from headway.ledger.events import Event
 from headway.ledger.store import MissingStoreError, UnreachableError
 from headway.problem import UserError, printable
 from headway.release.driver.event_kinds import ReleaseOutcome
-from headway.release.driver.rollout_state import ServiceState, fold
+from headway.release.driver.rollout_state import ServiceState
 from headway.wire import RELEASE_STATE
 
 EVERY_SECONDS = 60.0
@@ -28,9 +27,9 @@ _UNREAD = (UserError, OutOfReachError, UnreachableError, MissingStoreError, OSEr
 
 
 class LookedAtLedger(Protocol):
-    """As `headway.ledger.chain.Ledger`."""
+    """As `headway.ledger.followed.FollowedLedger`."""
 
-    def look(self) -> Iterable[Event]: ...
+    def look(self) -> ServiceState: ...
 
 
 Ledgers = Callable[[], Mapping[str, Callable[[], LookedAtLedger]]]
@@ -72,7 +71,7 @@ class ReleaseSeries:
         try:
             if chain not in self._opened:
                 self._opened[chain] = opens()
-            return fold(self._opened[chain].look())
+            return self._opened[chain].look()
         except _UNREAD as failure:
             if self._read.get(chain, ServiceState()) is not None:
                 self.say(f"{chain}: its releases cannot be read: {printable(str(failure))}")

@@ -345,11 +345,11 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         ),
     ),
     "Take an event back by deleting it or writing it anew": (
-        opened("what is there now counts", "if not all(one.once for one in written):", "if not written:"),
+        opened("what is there now counts", "if not all(one.once for one in keys):", "if not keys:"),
         opened(
             "the newest writing counts",
-            "for each in contents if _continues",
-            "for each in contents[-1:] if _continues",
+            "for last in contents:",
+            "for last in [*contents][-1:]:",
             "headway/ledger/proof.py",
         ),
         opened(
@@ -360,24 +360,36 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         ),
     ),
     "Write a whole ledger anew, or cut it off, with every right on its bucket": (
-        opened("a shorter chain", 'return f"its witness names event {number}, and it ends with event {len(events)}"', "return None"),
-        opened("another event", "if number and events[number - 1].hash != witnessed:", "if number and not events[number - 1].hash:"),
+        opened("a shorter chain", 'return f"its witness names event {number}, and it ends with event {len(hashes)}"', "return None"),
+        opened("another event", "if number and hashes.of(number) != witnessed:", "if number and not hashes.of(number):"),
         opened(
             "who only asks what it knows",
-            "    word.require(chain, environment, found.events)\n    return found, word",
-            "    return found, word",
+            "    word.require(chain, environment, kept.hashes)\n    return ",
+            "    return ",
+            "headway/ledger/reading.py",
+        ),
+        opened(
+            "a reader that asks nobody",
+            "        word.require(self.chain, self.environment, self._known.hashes)\n",
+            "",
             "headway/ledger/chain.py",
         ),
-        opened("a reader that asks nobody", "        word.require(self.chain, self.environment, events)\n", "", "headway/ledger/chain.py"),
     ),
     "The same with evaluations or drift, which a loop believes": (
         opened("rounds are not compared", "        self._rounds.attest()  # also what was written by a loop that died then\n"),
     ),
     "The same under the eyes of who reads by turns": (
-        opened("what was read before is not looked at", "if found.events[:1] != (newest,):", "if found.events[:1] not in ((newest,), ()):"),
-        opened("only that something is there", "if found.events[:1] != (newest,):", "if found.events and found.events[:1] != (newest,):"),
+        opened("that it is gone is nothing", "            if not again.there:\n                raise gone\n"),
         opened(
-            "nothing is read again", "events = self._again(self._events[-1]) if self._events else self._read()", "events = self._read()"
+            "another one will do",
+            "self.there = hash_ == self.known.hashes.of(len(self.known.hashes))",
+            "self.there = True",
+            "headway/ledger/kept.py",
+        ),
+        opened(
+            "nothing is read again",
+            "        if self._count:\n            self._again()",
+            "        if self._count < 0:\n            self._again()",
         ),
     ),
     "Keep the guard quiet on a chain that was written anew": (

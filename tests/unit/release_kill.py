@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from headway.ledger.chain import Ledger, verify
+from headway.ledger.chain import Ledger
+from headway.ledger.reading import verify
 from headway.ledger.store import StoredObject, TakenError, Written, digest_of
 from headway.release.driver.event_kinds import EventKind, OperatorRequest
 from headway.release.driver.rollout_state import RolloutState

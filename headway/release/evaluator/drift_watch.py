@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 from headway.contract.drift import Drift
 from headway.contract.sampling import Sample
 from headway.ledger.chain import Ledger, LostError
+from headway.ledger.followed import FollowedLedger
 from headway.problem import Exit, UserError
-from headway.release.driver.rollout_state import ServiceState, fold
+from headway.release.driver.following import followed
+from headway.release.driver.rollout_state import ServiceState
 from headway.release.evaluation.watched import (
     CUTS,
     FEWEST,
@@ -107,17 +109,20 @@ class DriftWatch:
         now: Callable[[], datetime],
         speed: float = 1.0,
     ) -> None:
-        self._rounds, self._releases, self._drift, self.read = rounds, releases, drift, read
+        self._ledger, self._releases, self._drift, self.read = rounds, followed(releases), drift, read
         self._late, self._chance, self._now = late_seconds, chance, now
         self._window, self._apart, self._reference = WINDOW_SECONDS / speed, APART_SECONDS / speed, drift.reference.seconds / speed
         self._catches_up = _CATCHES_UP.total_seconds() / speed
-        self._known, self._seen = DriftStanding(release="", watched=watched_key(drift)), 0
+        self._watched, self._release = watched_key(drift), ""
+        self._rounds = self._of("")
 
     def look(self) -> DriftResult:
         """Once. Raises OutOfReachError, UnreadableSamplesError, UserError, UnreachableError; what was written down stays."""
-        service = fold(self._releases.look())
+        service = self._releases.look()
+        release = self._serving(service)
+        self._turn_to(release)
         self._rounds.attest()  # also what was written by a loop that died then
-        standing = self._standing(self._serving(service))
+        standing = self._standing(release)
         if standing.found:
             return DriftResult(look=DriftLook.DRIFTED, standing=standing, wait=self._window)
         if service.running:
@@ -132,7 +137,7 @@ class DriftWatch:
 
     def anew(self, reason: str) -> None:
         """Learn from now on what is usual. Raises UserError where nothing serves, UnreachableError."""
-        standing = self._standing(self._serving(fold(self._releases.read())))
+        standing = self._standing(self._serving(self._releases.read()))
         self._write(DriftEvent.ANEW, standing, {"since": self._now().timestamp(), "reason": reason})
 
     def _learn(self, service: ServiceState, standing: DriftStanding, complete: float) -> DriftResult:
@@ -197,12 +202,16 @@ class DriftWatch:
         return service.stable
 
     def _standing(self, release: str) -> DriftStanding:
+        self._turn_to(release)
+        return self._rounds.read()
+
+    def _turn_to(self, release: str) -> None:
         """What was read before of the same version is not reckoned again."""
-        events = self._rounds.read()
-        if self._known.release != release:
-            self._known, self._seen = DriftStanding(release=release, watched=self._known.watched), 0
-        self._known, self._seen = watched(events[self._seen :], self._known), len(events)
-        return self._known
+        if self._release != release:
+            self._release, self._rounds = release, self._of(release)
+
+    def _of(self, release: str) -> FollowedLedger[DriftStanding]:
+        return FollowedLedger(self._ledger, watched, DriftStanding(release=release, watched=self._watched))
 
     def _write(self, kind: DriftEvent, standing: DriftStanding, body: dict[str, Any]) -> None:
         """Nothing where another loop has written meanwhile: whoever reads on finds what it wrote."""

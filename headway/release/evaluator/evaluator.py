@@ -14,9 +14,11 @@ from typing import Any
 
 from headway.contract.evaluation import Evaluation
 from headway.ledger.chain import Ledger, LostError
+from headway.ledger.followed import FollowedLedger
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import ReleaseOutcome
-from headway.release.driver.rollout_state import ServiceState, fold
+from headway.release.driver.following import followed
+from headway.release.driver.rollout_state import ServiceState
 from headway.release.evaluation.decision import ServedVersion, answer_to, sound_version
 from headway.release.evaluation.holdout import HoldoutSet, accepted_shares
 from headway.release.evaluation.standing import RIGHT, WRONG, EvaluationEvent, EvaluationHistory, VersionStanding, evaluated
@@ -95,15 +97,15 @@ class Evaluator:
         now: Callable[[], datetime],
         speed: float = 1.0,
     ) -> None:
-        self._rounds, self._releases, self._evaluation, self._holdout = rounds, releases, evaluation, holdout
+        self._rounds, self._releases = FollowedLedger(rounds, evaluated, EvaluationHistory()), followed(releases)
+        self._evaluation, self._holdout = evaluation, holdout
         self._ask, self._take_back, self._chance, self._now = ask, take_back, chance, now
         self._every = timedelta(seconds=evaluation.every.seconds / speed)
         self._accepted = accepted_shares(evaluation)
-        self._history, self._seen = EvaluationHistory(), 0
 
     def look(self) -> LookResult:
         """Once. Raises OutOfReachError, UserError, UnreachableError; what was written down stays."""
-        service = fold(self._releases.look())
+        service = self._releases.look()
         self._rounds.attest()  # also what was written by a loop that died then
         release = _serving(self._rounds.chain, service)
         self._settle(release)
@@ -141,7 +143,7 @@ class Evaluator:
     def _proven(self, service: ServiceState, standing: VersionStanding) -> LookResult:
         loss = standing.loss
         assert loss is not None  # noqa: S101  asked by the caller
-        to = sound_version(self._read(), standing, served(service))
+        to = sound_version(self._rounds.read(), standing, served(service))
         answer = answer_to(loss, self._evaluation.on_loss, to)
         found = {"stream": loss.stream, "asked": loss.asked, "wrong": loss.wrong, "value": float(f"{loss.value:.6g}")}
         body = {**found, "to": {"release": to.release, "digest": to.digest} if to and answer.to else None, "reason": answer.reason}
@@ -150,7 +152,7 @@ class Evaluator:
 
     def _settle(self, serving: str) -> None:
         """Write down what became of a way back whose runner could not, or that a person's release made needless."""
-        for standing in self._read().standings.values():
+        for standing in self._rounds.read().standings.values():
             answer = standing.answer
             if answer and answer.to and answer.due and standing.release != serving:
                 outcome = ReleaseOutcome.PROMOTED.value if serving == answer.to[0] else "superseded"
@@ -161,21 +163,15 @@ class Evaluator:
         answer = standing.answer
         assert answer is not None  # noqa: S101  it has a way
         outcome = take_back(way, answer.reason)
-        serving = _serving(self._rounds.chain, fold(self._releases.read()))
+        serving = _serving(self._rounds.chain, self._releases.read())
         back = serving == way.release
         self._write(EvaluationEvent.BACK, standing, {"to": way.release, "outcome": outcome.value, "serves": serving})
         look = EvaluationLook.BACK if back else EvaluationLook.STAYED
         after = replace(standing, answer=replace(answer, outcome=outcome.value))
         return LookResult(look=look, release=standing.release, standing=after, wait=self._every.total_seconds())
 
-    def _read(self) -> EvaluationHistory:
-        """What the chain says now; what was read before is not made again."""
-        events = self._rounds.read()
-        self._history, self._seen = evaluated(events[self._seen :], self._history), len(events)
-        return self._history
-
     def _standing(self, release: str) -> VersionStanding:
-        return self._read().of(release, self._evaluation.holdout.sha256, self._accepted)
+        return self._rounds.read().of(release, self._evaluation.holdout.sha256, self._accepted)
 
     def _until_due(self, standing: VersionStanding) -> float:
         if not standing.last:

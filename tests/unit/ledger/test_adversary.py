@@ -18,8 +18,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headway.ledger import bundle
 from headway.ledger import lease as leases
-from headway.ledger.chain import Ledger, LostError, proof, verify
+from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import BOUND, UNBOUND, Event, digest, genesis, key, parse
+from headway.ledger.reading import proof, verify
 from headway.ledger.serving import ADOPTED, ENDED, INTENDED, STARTED, latest
 from headway.ledger.traffic_split import TrafficSplit
 from headway.problem import UserError
@@ -150,7 +151,7 @@ class Attacked(RuleBasedStateMachine):
         for each, kind in enumerate([ADOPTED, STARTED, INTENDED] * number, 1):
             made.append(Event(number=each, previous=previous, time=_TIME, actor="mallory", **self.words(kind, release)))
             previous = made[-1].hash
-        content = bundle.bundled(made, number)
+        content = bundle.bundled(one.stored() for one in made[(number - 1) * bundle.EVENTS : number * bundle.EVENTS])
         assert content is not None
         self.store.put(bundle.key(CHAIN, number), content)
 

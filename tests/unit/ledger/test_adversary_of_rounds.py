@@ -11,8 +11,9 @@ from typing import Any
 from hypothesis import settings
 from hypothesis.stateful import initialize, invariant, rule
 
-from headway.ledger.chain import Ledger, LostError, verify
+from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import ACCEPTED, BOUND, Event
+from headway.ledger.reading import verify
 from headway.ledger.serving import ADOPTED, ENDED, INTENDED, STARTED
 from headway.problem import UserError
 from headway.release.evaluation.standing import EvaluationEvent, evaluated

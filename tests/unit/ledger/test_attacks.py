@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.bounded_json import DEEPEST
-from headway.ledger.chain import Ledger, LostError, proof, verify
+from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import UNBOUND, Event, canonical, key, parse
+from headway.ledger.reading import proof, verify
 from headway.ledger.serving import ADOPTED, ENDED, INTENDED, STARTED, latest, serves
 from headway.ledger.store import FolderStore, LedgerStore
 from headway.ledger.traffic_split import TrafficSplit

@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from headway.ledger import bundle
-from headway.ledger.chain import Ledger, proven, verify
+from headway.ledger.chain import Ledger
 from headway.ledger.copying import copy
 from headway.ledger.events import Event, key
+from headway.ledger.reading import proven, verify
 from headway.ledger.store import FolderStore, LedgerStore, UnreachableError
 from headway.problem import Exit, UserError
 

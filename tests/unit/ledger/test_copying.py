@@ -11,8 +11,9 @@ from moto import mock_aws
 from typer.testing import CliRunner
 
 from headway.cli.main import app
-from headway.ledger.chain import Ledger, register, verify
+from headway.ledger.chain import Ledger, register
 from headway.ledger.copying import copy
+from headway.ledger.reading import verify
 from headway.ledger.serving import ADOPTED, latest
 from headway.ledger.store import FolderStore, LedgerStore, S3Store, UnreachableError
 from headway.ledger.traffic_split import TrafficSplit

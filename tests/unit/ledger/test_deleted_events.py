@@ -9,8 +9,9 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from headway.ledger.chain import Ledger, LostError, verify
+from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import BOUND, Event, key
+from headway.ledger.reading import verify
 from headway.ledger.serving import ADOPTED, INTENDED, STARTED, latest
 from headway.ledger.store import S3Store
 from headway.ledger.traffic_split import TrafficSplit

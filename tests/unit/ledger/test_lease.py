@@ -18,7 +18,8 @@ from moto import mock_aws
 from moto.s3.models import s3_backends
 
 from headway.ledger import lease as leases
-from headway.ledger.chain import Ledger, LostError, verify
+from headway.ledger.chain import Ledger, LostError
+from headway.ledger.reading import verify
 from headway.ledger.store import FolderStore, LedgerStore, S3Store, TakenError, UnreachableError
 from headway.problem import Exit, UserError
 from tests.unit.ledger.conftest import s3

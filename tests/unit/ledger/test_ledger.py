@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from headway.ledger import lease as leases
 from headway.ledger import proof
-from headway.ledger.chain import Ledger, LostError, register, verify
+from headway.ledger.chain import Ledger, LostError, register
 from headway.ledger.events import Event, canonical, digest, genesis, key, parse
 from headway.ledger.location import opened
+from headway.ledger.reading import verify
 from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, S3Store, TakenError, UnreachableError, client
 from headway.ledger.store_proof import prove
 from headway.problem import UserError

@@ -13,6 +13,7 @@ from headway.ledger.copying import copy
 from headway.ledger.events import key
 from headway.ledger.lease import TAKEN
 from headway.ledger.location import opened
+from headway.ledger.proof import ChainHashes
 from headway.ledger.serving import released
 from headway.ledger.store import LARGEST, FolderStore, LedgerStore, S3Store
 from headway.ledger.store_proof import prove
@@ -146,7 +147,7 @@ REFUSALS: list[tuple[Callable[[Path], object], Exit, str]] = [
         r"The contract of release [0-9a-f]{12} of vision/defects says something that this Headway does not know \([a-z_]+(, [a-z_.]+)*\)\.",
     ),
     (
-        lambda root: WitnessWord(f"1:{'a' * 64}").require(CHAIN, None, ()),
+        lambda root: WitnessWord(f"1:{'a' * 64}").require(CHAIN, None, ChainHashes()),
         Exit.REFUSED,
         r"The ledger of vision/defects is not the one that was witnessed: its witness names event 1, and it ends with event 0\.",
     ),

@@ -12,8 +12,10 @@ import pytest
 from botocore.exceptions import ClientError
 from moto import mock_aws
 
-from headway.ledger.chain import Ledger, LostError, verify, witnessed
+from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import ACCEPTED, UNBOUND, Event, genesis, key
+from headway.ledger.proof import ChainHashes
+from headway.ledger.reading import verify, witnessed
 from headway.ledger.store import MissingStoreError, Written
 from headway.ledger.witness import NOTHING, LedgerWitness, SilentWitnessError, WitnessWord, ask, nobody, of
 from headway.ledger.witness_place import FolderWitness, ParameterWitness
@@ -468,7 +470,7 @@ def test_a_word_that_is_no_text_names_no_event(tmp_path: Path) -> None:
     witness.write(CHAIN, "1:a")
     (file,) = tmp_path.iterdir()
     file.write_bytes(b"1:\xff")
-    assert "which names no event" in (ask(witness, CHAIN).against(()) or "")
+    assert "which names no event" in (ask(witness, CHAIN).against(ChainHashes()) or "")
 
 
 def test_a_lease_that_is_taken_asks_the_witness_first(store: Bucket, witness: Noted) -> None:

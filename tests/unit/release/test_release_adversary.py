@@ -26,9 +26,10 @@ from headway.contract.released import release_id
 from headway.contract.rollout import LONGEST_UNWATCHED
 from headway.ledger import bundle
 from headway.ledger import lease as leases
-from headway.ledger.chain import Ledger, LostError, proof
+from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import UNBOUND, Event, digest, genesis, key, parse
 from headway.ledger.lease import LeaseRecord
+from headway.ledger.reading import proof
 from headway.ledger.serving import latest
 from headway.ledger.store import UnreachableError
 from headway.ledger.traffic_split import TrafficSplit
@@ -266,7 +267,7 @@ class Besieged(RuleBasedStateMachine):
             content = self.forged(each, previous, EventKind.INTENDED, version)
             previous = digest(content)
             made.append(Event(number=each, previous=previous, time="", actor="", kind="x", body={}))
-        content = bundle.bundled(made, number)
+        content = bundle.bundled(one.stored() for one in made[(number - 1) * bundle.EVENTS : number * bundle.EVENTS])
         assert content is not None
         self.put(bundle.key(CHAIN, number), content)
 

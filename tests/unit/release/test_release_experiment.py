@@ -20,8 +20,8 @@ from headway.contract.reading.loader import load_tenant
 from headway.contract.rollout import Rollout as Policy
 from headway.contract.rollout import Split
 from headway.contract.units import Share
-from headway.ledger.chain import verify
 from headway.ledger.events import Event, parse
+from headway.ledger.reading import verify
 from headway.ledger.serving import latest
 from headway.ledger.traffic_split import TrafficSplit, UserSplit
 from headway.problem import UserError

@@ -1,12 +1,12 @@
 """Releases as series: what a ledger says, for as long as it can be read."""
 
-from collections.abc import Iterable
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway.ledger.events import Event
 from headway.ledger.store import UnreachableError
+from headway.release.driver.rollout_state import ServiceState, fold
 from headway.release.release_series import ReleaseSeries
 from tests.unit.release.driver.test_rollout_state import APPLIED, asked, chain, divided, intended, moment, observed
 
@@ -19,10 +19,10 @@ class Told:
     def __init__(self, *told: tuple[str, dict[str, Any]]) -> None:
         self.events: list[Event] | None = chain(*told)
 
-    def look(self) -> Iterable[Event]:
+    def look(self) -> ServiceState:
         if self.events is None:
             raise UnreachableError("no answer")
-        return self.events
+        return fold(self.events)
 
 
 def shown(series: ReleaseSeries) -> dict[tuple[str, ...], float]:

@@ -13,8 +13,9 @@ from headway.cli.release_drive import code
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.environment.stacks import Violation
-from headway.ledger.chain import Ledger, LostError, verify
+from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import Event
+from headway.ledger.reading import verify
 from headway.ledger.store import LedgerStore, UnreachableError
 from headway.problem import Exit, UserError
 from headway.release.driver import driver as driving

@@ -13,7 +13,8 @@ from headway.contract.reading.loader import load_tenant
 from headway.contract.released import release_id
 from headway.environment.port import Environment, OutOfReachError
 from headway.environment.selection import environment
-from headway.ledger.chain import Ledger, verify
+from headway.ledger.chain import Ledger
+from headway.ledger.reading import verify
 from headway.ledger.witness import SilentWitnessError
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome

@@ -9,8 +9,9 @@ from random import Random
 import pytest
 
 from headway.contract.model import Model
-from headway.ledger.chain import Ledger, verify
+from headway.ledger.chain import Ledger
 from headway.ledger.events import key
+from headway.ledger.reading import verify
 from headway.ledger.witness import of
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import ReleaseOutcome

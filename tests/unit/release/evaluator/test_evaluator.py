@@ -7,8 +7,9 @@ import pytest
 from headway.contract.model import Model
 from headway.contract.released import release_id
 from headway.environment.port import OutOfReachError
-from headway.ledger.chain import register, verify
+from headway.ledger.chain import register
 from headway.ledger.events import key
+from headway.ledger.reading import verify
 from headway.ledger.witness import of
 from headway.problem import Exit, UserError
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome

@@ -1,0 +1,180 @@
+"""What a reader of a chain keeps of it: its events, or what follows from them.
+
+A loop reads every service's chain, and tenants' runners write these. So it keeps a state in place of events, and leaves a
+service out, and no other, whose chain would take more memory or time than any honest one.
+"""
+
+import gc
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from types import FunctionType, ModuleType
+from typing import Any, Generic, Protocol, TypeVar
+
+from headway.ledger.events import UNBOUND, Event
+from headway.ledger.lease import LeaseTerm
+from headway.ledger.proof import ChainHashes
+from headway.problem import Exit, UserError
+
+State = TypeVar("State")
+
+KEPT_AT_MOST = 16 << 20
+"""Bytes of memory of what a loop keeps of one chain."""
+READ_AT_MOST = 256 << 20
+"""Bytes of events of one chain at one look of a loop."""
+_WEIGHED_EVERY = 1 << 20
+"""Bytes of events after which the state is weighed again; they make at most some 25 times as much memory."""
+_OF_ALL = (type, ModuleType, FunctionType, Enum)
+
+
+class NewestGoneError(Exception):
+    """The newest event that was read before is another one by now."""
+
+
+class Kept(Protocol):
+    """Takes events in their order."""
+
+    def take(self, event: Event, hash_: str, size: int, /) -> None: ...
+
+    def mark(self) -> Any:
+        """Where it stands, before a reading."""
+        ...
+
+    def back_to(self, mark: Any, /) -> None:
+        """Take back what was taken since."""
+        ...
+
+
+@dataclass
+class EventsKept:
+    """All events, for who reads one service's chain and ends."""
+
+    events: list[Event] = field(default_factory=list[Event])
+    hashes: ChainHashes = field(default_factory=ChainHashes)
+
+    def take(self, event: Event, hash_: str, size: int, /) -> None:
+        self.events.append(event)
+        self.hashes.add(hash_)
+
+    def mark(self) -> int:
+        return len(self.events)
+
+    def back_to(self, mark: int, /) -> None:
+        del self.events[mark:]
+        self.hashes.cut(mark)
+
+
+@dataclass
+class ChainKnown:
+    """What a ledger itself needs of its chain, besides what its reader keeps."""
+
+    kept: Kept
+    hashes: ChainHashes = field(default_factory=ChainHashes)
+    term: LeaseTerm = field(default_factory=LeaseTerm)
+    before: str = UNBOUND
+    """What the newest event carries as the hash of the one before."""
+
+    def take(self, event: Event, hash_: str, size: int, /) -> None:
+        self.term = self.term.after(event)
+        self.kept.take(event, hash_, size)
+        self.hashes.add(hash_)
+        self.before = event.previous
+
+    def mark(self) -> Any:
+        return len(self.hashes), self.term, self.before, self.kept.mark()
+
+    def back_to(self, mark: Any, /) -> None:
+        count, self.term, self.before, kept = mark
+        self.hashes.cut(count)
+        self.kept.back_to(kept)
+
+
+@dataclass
+class KeptAgain:
+    """What comes after the newest event of `known`, which is read first and must be there as it was."""
+
+    known: ChainKnown
+    there: bool = False
+
+    def take(self, event: Event, hash_: str, size: int, /) -> None:
+        if self.there:
+            return self.known.take(event, hash_, size)
+        self.there = hash_ == self.known.hashes.of(len(self.known.hashes))
+        if not self.there:
+            raise NewestGoneError
+        return None
+
+    def mark(self) -> Any:
+        return self.there, self.known.mark()
+
+    def back_to(self, mark: Any, /) -> None:
+        self.there, known = mark
+        self.known.back_to(known)
+
+
+@dataclass
+class FirstKept:
+    """The first event alone."""
+
+    first: Event | None = None
+
+    def take(self, event: Event, hash_: str, size: int, /) -> None:
+        self.first = self.first or event
+
+    def mark(self) -> None: ...
+
+    def back_to(self, _: None, /) -> None:
+        self.first = None
+
+
+@dataclass
+class StateKept(Generic[State]):
+    """What `step` makes of the events; `state` is replaced and never changed. Raises UserError for a chain of which more would be
+    kept, or would have to be read at once, than `KEPT_AT_MOST` and `READ_AT_MOST`."""
+
+    chain: str
+    state: State
+    step: Callable[[Iterable[Event], State], State]
+    _read: int = 0
+    _unweighed: int = 0
+
+    def take(self, event: Event, hash_: str, size: int, /) -> None:
+        self.state = self.step((event,), self.state)
+        self._read += size
+        self._unweighed += size
+        if self._read > READ_AT_MOST:
+            raise self._left_out(f"more than {READ_AT_MOST >> 20} MiB of events are new in it")
+        if self._unweighed > _WEIGHED_EVERY:
+            self._unweighed = 0
+            if weighs_more(self.state, KEPT_AT_MOST):
+                raise self._left_out(f"what has to be kept of it takes more than {KEPT_AT_MOST >> 20} MiB")
+
+    def mark(self) -> tuple[State, int]:
+        self._read = 0
+        return self.state, self._unweighed
+
+    def back_to(self, mark: tuple[State, int], /) -> None:
+        (self.state, self._unweighed), self._read = mark, 0
+
+    def _left_out(self, fact: str) -> UserError:
+        return UserError(
+            f"The ledger of {self.chain} is larger than any that Headway writes: {fact}.",
+            "This service is left out, and no other; what serves goes on.",
+            f"Find out who writes it: `headway release show {self.chain}`. Let an operator delete what is no release of it, and say so:"
+            f" `headway release accept {self.chain}`.",
+            Exit.REFUSED,
+        )
+
+
+def weighs_more(value: object, most: int) -> bool:
+    """Whether a value and all that it holds take more than so many bytes of memory."""
+    seen, found, total = set[int](), [value], 0
+    while found and total <= most:
+        one = found.pop()
+        if id(one) in seen or isinstance(one, _OF_ALL):
+            continue
+        seen.add(id(one))
+        total += sys.getsizeof(one)
+        found.extend(gc.get_referents(one))
+    return total > most

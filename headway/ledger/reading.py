@@ -1,0 +1,151 @@
+"""The one way in which anybody reads the events of a chain: proven one after the other, each forgotten once its reader
+has it, so that no reader's memory grows with what somebody else writes.
+
+What is kept is the reader's matter: all events (people's commands), or what follows from them (loops, `kept.StateKept`).
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from headway.ledger import bundle
+from headway.ledger import witness as witnesses
+from headway.ledger.events import key
+from headway.ledger.kept import EventsKept, Kept
+from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainHashes, ChainProof, counting, listed, prove_each, refusal
+from headway.ledger.store import LedgerStore, MissingStoreError, Written
+from headway.ledger.witness import LedgerWitness, WitnessWord
+from headway.problem import UserError
+
+READERS = 16
+"""Objects that are read at once; so many are in memory."""
+_BUNDLES_AT_ONCE = 4
+"""Of up to `store.LARGEST` bytes each."""
+
+
+def proof(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START, kept: Kept | None = None) -> ChainProof:
+    """What the store holds of a chain after `after`. `kept` takes the events; without it the proof has them. What `kept` took of
+    a chain with a flaw is for its owner to take back. Raises UnreachableError, and what `kept` raises."""
+    events = EventsKept()
+    kept = events if kept is None else kept
+    start = kept.mark()
+    keys = written(store, chain, after.number)
+    if not all(one.once for one in keys):
+        found = _until_flawed(chain, environment, counting(chain, environment, _ever(store, keys), after), after, kept)
+    elif flaws := listed(chain, [one.key for one in keys], after.number):
+        return ChainProof((), flaws, after)
+    else:
+        names = [one.key for one in keys]
+        found = _bundled(store, chain, environment, names, kept) if not after.number else None
+        if found is None:  # the events themselves decide, whatever somebody put into a bundle
+            kept.back_to(start)
+            found = prove_each(chain, environment, contents_of(store, names), kept.take, after)
+    return ChainProof(tuple(events.events), found.flaws, found.end)
+
+
+def _bundled(store: LedgerStore, chain: str, environment: str | None, keys: Sequence[str], kept: Kept) -> ChainProof | None:
+    """The proof by bundles; None where there are none, or not those of the chain."""
+    bundles = bundle.whole(len(keys))
+    try:
+        found = prove_each(chain, environment, _packed(store, chain, keys, bundles), kept.take) if bundles else None
+    except UserError:
+        return None  # of what a bundle has, or of the chain, which will be said again
+    return None if found is None or found.flaws else found
+
+
+def proven(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START, kept: Kept | None = None) -> ChainProof:
+    """A proof without a flaw. Raises UserError for a chain that has one, UnreachableError."""
+    found = proof(store, chain, environment, after, kept)
+    if found.flaws:
+        raise refusal(chain, found.flaws[0])
+    return found
+
+
+def witnessed(store: LedgerStore, chain: str, environment: str, witness: LedgerWitness | None) -> tuple[ChainProof, WitnessWord]:
+    """The whole chain, proven and not contradicted, and what its witness said. Raises as `proven` does."""
+    word = witnesses.ask(witness, chain)  # before the store: an event of meanwhile would look like one that is gone
+    kept = EventsKept()
+    try:
+        found = proven(store, chain, environment, kept=kept)
+    except MissingStoreError:
+        word.require(chain, environment, ChainHashes())  # or whoever deletes the whole store has every plan begin anew
+        raise
+    word.require(chain, environment, kept.hashes)
+    return ChainProof(tuple(kept.events), (), found.end), word
+
+
+def verify(
+    store: LedgerStore, chain: str, environment: str | None, head: str | None = None, word: WitnessWord | None = None
+) -> tuple[str, ...]:
+    """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it, and
+    says what somebody did to it that no reader believes. `word`: what its witness said, before that."""
+    keys, hashes = written(store, chain, 0), ChainHashes()
+    found = prove_each(
+        chain, environment, counting(chain, environment, _ever(store, keys)), lambda _, each, __: hashes.add(each), head=head
+    )
+    later = (
+        f"{one.key} was deleted or written again; what was first written there and follows the chain counts" for one in keys if not one.once
+    )
+    against = word.against(hashes) if word else None
+    return (*(flaw.fact for flaw in found.flaws), *([against] if against else []), *later)
+
+
+def written(store: LedgerStore, chain: str, number: int) -> Sequence[Written]:
+    """Everything below `events/` that comes after event `number`; 0 is before the first."""
+    return store.written(f"{chain}/events/", key(chain, number) if number else "")
+
+
+def _until_flawed(chain: str, environment: str | None, objects: Iterator[tuple[str, bytes]], after: ChainEnd, kept: Kept) -> ChainProof:
+    """Keys that are none of the next event end it: which ones there are shows only while they are read."""
+    start, flaws, number = kept.mark(), list[ChainFlaw](), after.number
+
+    def fitting() -> Iterator[tuple[str, bytes]]:
+        nonlocal number
+        for name, content in objects:
+            flaws.extend(listed(chain, [name], number))
+            if flaws:
+                return
+            number += 1
+            yield name, content
+
+    found = prove_each(chain, environment, fitting(), kept.take, after)
+    if not flaws:
+        return found
+    kept.back_to(start)
+    return ChainProof((), tuple(flaws), after)
+
+
+def _packed(store: LedgerStore, chain: str, keys: Sequence[str], bundles: int) -> Iterator[tuple[str, bytes]]:
+    """The objects of `keys`, as far as possible from so many bundles."""
+    for first in range(1, bundles + 1, _BUNDLES_AT_ONCE):
+        some = range(first, min(bundles + 1, first + _BUNDLES_AT_ONCE))
+        packed = dict(contents_of(store, [bundle.key(chain, each) for each in some]))
+        for each in some:
+            unpacked = bundle.unpacked(chain, each, packed.pop(bundle.key(chain, each), None))
+            yield from unpacked or contents_of(store, keys[bundle.EVENTS * (each - 1) : bundle.EVENTS * each])
+    yield from contents_of(store, keys[bundle.EVENTS * bundles :])
+
+
+def contents_of(store: LedgerStore, keys: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    """Of those that are there."""
+    for name, contents, _ in _ever(store, [Written(name) for name in keys]):
+        for content in contents:
+            yield name, content
+
+
+def _ever(store: LedgerStore, keys: Sequence[Written]) -> Iterator[tuple[str, Iterable[bytes], bool]]:
+    """What was written under each key. Some objects at once, for each is a round trip; the writings of one key that has many one
+    by one."""
+
+    def writing(one: Written) -> bytes | None:
+        return store.get(one.key, one.versions[0]) if len(one.versions) == 1 else None
+
+    def writings(one: Written) -> Iterator[bytes]:
+        for version in one.versions:
+            if (content := store.get(one.key, version)) is not None:
+                yield content
+
+    with ThreadPoolExecutor(max_workers=min(READERS, max(1, len(keys)))) as pool:
+        for first in range(0, len(keys), READERS):
+            some = keys[first : first + READERS]
+            for one, content in zip(some, pool.map(writing, some) if len(some) > 1 else map(writing, some), strict=True):
+                yield one.key, writings(one) if len(one.versions) > 1 else () if content is None else (content,), one.there
