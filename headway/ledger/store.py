@@ -29,6 +29,9 @@ TIMEOUT_SECONDS = 10.0
 LARGEST = 16 << 20
 """Bytes of an object; a released contract has some 10,000."""
 
+MOST_VERSIONS = 300_000
+"""Of the keys below a prefix, as many as are listed: eight years of a watched service's windows, and some 150 MB of memory."""
+
 REPLACED_KEPT = timedelta(hours=12)
 """How long nobody may delete a writing of what is replaced in place, where the bucket locks what is written: longer than any lease is
 believed. Without it each renewal would be a version kept for as long as an event, for explicit retention alone overrides a bucket's default
@@ -294,16 +297,25 @@ class S3Store:
 
         def act() -> tuple[Written, ...]:
             pages = self._client.get_paginator("list_object_versions").paginate(Bucket=self._bucket, Prefix=self._prefix + prefix, **later)
-            return _remembered(self._prefix, after, pages)
+            return _remembered(self._prefix, prefix, after, pages)
 
         return _asked(act)
 
 
-def _remembered(root: str, after: str, pages: Iterable[Mapping[str, Any]]) -> tuple[Written, ...]:
+def _remembered(root: str, prefix: str, after: str, pages: Iterable[Mapping[str, Any]]) -> tuple[Written, ...]:
     """Versions of a key are listed newest first (S3 API reference, ListObjectVersions)."""
     versions: dict[str, list[str]] = {}
     deleted: set[str] = set()
+    count = 0
     for page in pages:
+        count += len(page.get("Versions", [])) + len(page.get("DeleteMarkers", []))
+        if count > MOST_VERSIONS:
+            raise UserError(
+                f"Below {prefix} there are more than {MOST_VERSIONS} writings.",
+                "They are not read, and nothing is decided on them; what serves goes on.",
+                "Find out who wrote them; let an operator delete those that do not belong there.",
+                Exit.REFUSED,
+            )
         for one in page.get("Versions", []):
             versions.setdefault(one["Key"], []).insert(0, one["VersionId"])
         deleted.update(one["Key"] for one in page.get("DeleteMarkers", []) if one["IsLatest"])

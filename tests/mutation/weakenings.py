@@ -597,6 +597,18 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("a folder that is there stays open", "        path.chmod(0o700)\n", "        path.chmod(0o750)\n"),
         opened("somebody else's folder", "found.st_uid != os.geteuid()", "found.st_uid < 0"),
     ),
+    "Fill a loop by a ledger": (
+        opened("what is kept is not weighed", "if weighs_more(self.state, KEPT_AT_MOST):", "if weighs_more(None, KEPT_AT_MOST):"),
+        opened("a container is as large as itself", "        found.extend(gc.get_referents(one))\n"),
+        opened("any number of bytes at a look", "if self._read > READ_AT_MOST:", "if size > READ_AT_MOST:"),
+        opened(
+            "loops keep the events too",
+            "        self.kept.take(event, hash_, size)\n",
+            "        self.kept.take(event, hash_, size)\n        self.__dict__.setdefault('events', []).append(event)\n",
+        ),
+        opened("an object is read whole", "return read(LARGEST_JSON + 1)", "return read(size)", "headway/ledger/store.py"),
+        opened("writings without end", "if count > MOST_VERSIONS:", "if count > 100 * MOST_VERSIONS:", "headway/ledger/store.py"),
+    ),
     "An event, object, answer or file of another shape, or without end": (
         opened("texts without end", "if len(content) > largest:", "if len(content) > largest * 1000:"),
         opened("lists in lists", "    except RecursionError:\n", "    except RecursionError if deepest < 0 else ValueError:\n"),
