@@ -18,6 +18,8 @@ from headway.cli import drift as command_of_drift
 from headway.contract.sampling import Sample
 from headway.environment.port import OutOfReachError
 from headway.environment.request_samples import UnreadableSamplesError
+from headway.ledger.chain import Ledger
+from headway.ledger.store import FolderStore
 from headway.problem import Exit, UserError
 from headway.release.evaluator.drift_watch import DriftLook, DriftWatch
 from headway.release.evaluator.serving import DriftPulse
@@ -178,7 +180,7 @@ def test_a_contract_that_watches_nothing_is_refused(command: Command) -> None:
     assert "does not say what is watched for drift" in refused.exception.fact
 
 
-def test_only_answers_of_the_serving_release_to_users_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_answers_of_the_serving_release_to_users_are_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def one(name: str, workload: str, *, mirrored: bool = False) -> Sample:
         bodies: dict[str, Any] = {"request": None, "response": None}
         return Sample(request_id=name, workload=workload, time="2026-11-25T10:00:00Z", mirrored=mirrored, status=200, **bodies)
@@ -189,8 +191,9 @@ def test_only_answers_of_the_serving_release_to_users_are_read(monkeypatch: pyte
     here = ServicePlace(project=PROJECT, environment="sandbox", tenant="vision", model="defects")
     monkeypatch.setattr(ServicePlace, "port", port)
     monkeypatch.setattr(ServicePlace, "cluster", cluster)
-    monkeypatch.setattr(ServicePlace, "drifts", lambda _: None)
-    monkeypatch.setattr(ServicePlace, "ledger", lambda _: None)
+    unread = Ledger(FolderStore(tmp_path), CHAIN, "sandbox", "loop", lambda: datetime.now(UTC))
+    monkeypatch.setattr(ServicePlace, "drifts", lambda _: unread)
+    monkeypatch.setattr(ServicePlace, "ledger", lambda _: unread)
     looking = command_of_drift.DriftLooking((here,), output=command_of_drift.Output.TEXT, notify=None)
     watch = looking.watch_of(here)
     assert [sample.request_id for sample in watch.read("r1", 0.0, 1.0)] == ["a"]
