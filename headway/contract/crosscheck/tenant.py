@@ -53,8 +53,8 @@ def budget(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
             "quota",
             "monthly_budget",
             value=tenant.quota.monthly_budget,
-            fact=f"minimum replicas alone cost {least.brief} a month at list price",
-            consequence="The budget alarm would fire every month, even if nobody called the models",
+            fact=f"minimum replicas and warm places alone cost {least.brief} a month at list price",
+            consequence="They would cost more than the budget every month, even if nobody called the models",
             remedy=f"Raise the budget to {least.brief} or more, or lower min_replicas or warm_replicas",
         )
 
@@ -68,9 +68,9 @@ def forecast(tenant: Tenant, models: Sequence[Model]) -> Iterator[Problem]:
             "quota",
             "monthly_budget",
             value=tenant.quota.monthly_budget,
-            fact=f"maximum replicas for a whole month would cost {most.brief} at list price",
-            consequence="A busy month would end in a budget alarm",
-            remedy="Do nothing where that is intended: the alarm is raised by the forecast, before the money is spent",
+            fact=f"maximum replicas, warm places and batch workers would cost {most.brief} in a whole month, at list price",
+            consequence="A busy month would cost more than the budget",
+            remedy="Do nothing where that is intended: an alarm tells of it by the forecast of what the tenant's pods hold, before the money is spent",
         )
 
 
