@@ -5,6 +5,7 @@ Problems are told with their consequence and a remedy, like those of contracts.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from ipaddress import IPv4Network
 from typing import Annotated, Literal
@@ -409,7 +410,8 @@ class BatchSettings(Part):
     """A bucket of the tenant's own in the same account and region, encrypted with S3's own keys: contracts mean it by `batches://`."""
 
     def violations(self) -> Iterator[Problem]:
-        yield from without_dots("bucket", uri=f"s3://{self.bucket}/")
+        for found in without_dots("bucket", uri=f"s3://{self.bucket}/"):
+            yield replace(found, value=self.bucket)
         if self.bucket.startswith(PLATFORMS_BUCKETS):
             yield outside_the_platform("bucket", value=self.bucket)
 

@@ -62,6 +62,8 @@ def _problems(error: ValidationError, hidden: frozenset[str]) -> Iterator[Proble
             yield replace(problem, path=_path((*where, *problem.path)), value=_value(problem.value, secret))
         if not stated:
             fact, remedy = _KINDS.get(item["type"], (_sentence(item["msg"]), "Write a value of that kind"))
+            if item["type"] == "string_type" and not isinstance(item["input"], int | float):
+                remedy = "Write a text"
             given = None if item["type"] == "missing" else item["input"]
             yield Problem(path=_path(where), value=_value(given, secret), fact=fact, consequence=NOTHING_PLANNED, remedy=remedy)
 

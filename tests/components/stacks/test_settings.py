@@ -248,7 +248,15 @@ def test_a_public_gateway_needs_a_certificate() -> None:
 
 def test_the_bucket_of_batch_work_has_no_dot_in_its_name() -> None:
     (problem,) = refused({"batch": {"bucket": "batch.example"}}, "sandbox-vision").problems
-    assert (problem.rule, problem.dotted) == ("bucket-without-dots", "headway:batch.bucket")
+    assert (problem.rule, problem.dotted, problem.value) == ("bucket-without-dots", "headway:batch.bucket", "'batch.example'")
+
+
+@pytest.mark.parametrize(
+    ("given", "remedy"), [(12, "Put it in quotes"), (1.5, "Put it in quotes"), (["a"], "Write a text"), (None, "Write a text")]
+)
+def test_only_what_yaml_took_for_a_number_is_to_be_put_in_quotes(given: Any, remedy: str) -> None:
+    (problem,) = refused({"batch": {"bucket": given}}, "sandbox-vision").problems
+    assert (problem.fact, problem.remedy.partition(":")[0]) == ("it is no text", remedy)
 
 
 @pytest.mark.parametrize(("certificate", "most"), [(None, 60), ("models-tls", 30)])
