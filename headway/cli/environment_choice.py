@@ -80,6 +80,6 @@ def _refused(project: Path | None, consequence: str) -> str:
     raise UserError(
         f"The command does not say which environment it means: the checkout has {', '.join(known)}.",
         consequence,
-        f"Add `-e NAME` with one of them; `export {ENVIRONMENT_VARIABLE}=NAME` says it for every command.",
+        f"Add `-e NAME` with one of them; `export {ENVIRONMENT_VARIABLE}=NAME` says it for every command but `nodes`.",
         Exit.USAGE,
     )

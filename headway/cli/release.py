@@ -127,7 +127,7 @@ def watch(
 ) -> None:
     """Follow a release that another runner drives, until it is over. Ctrl-C leaves it to that runner.
 
-    Exit codes: 0 promoted; 1 refused; 5 rolled back.
+    Exit codes: 0 promoted; 1 refused; 3 no answer; 5 rolled back; 130 left.
     """
     from headway.release.service_place import place
 
