@@ -101,10 +101,16 @@ def main() -> None:
         sys.exit(70)
 
 
+_MAY_BE_EMPTY = ("--commit", "--reason")
+"""Of `release start`: empty by default, and optional where CI fills them in."""
+
+
 def _refuse_empty_words(words: list[str]) -> None:
     """Mostly a variable of the shell that is not set; a path would mean the working folder, a filter everything. Raises UserError."""
-    if "" in words:
-        before = words[: words.index("")][-1:]
+    starts = words[:2] == ["release", "start"]
+    empty = [index for index, word in enumerate(words) if not word and not (starts and words[index - 1] in _MAY_BE_EMPTY)]
+    if empty:
+        before = words[: empty[0]][-1:]
         raise UserError(
             f"A word of the command is empty{f', after {before[0]}' if before else ''}.",
             "It would mean everything, or the folder that you are in; nothing was done.",

@@ -44,7 +44,7 @@ def new_tenant(
     """Write the contract of a new tenant to tenants/NAME/tenant.yaml, and the stack file by which an environment has it."""
     from headway.contract.reading.tenants import LAYERS, stack_file
     from headway.contract.starter import stack_starter, tenant_starter
-    from headway.contract.tenant import RESERVED_NAMES
+    from headway.contract.tenant import RESERVED_NAMES, TAKEN
     from headway.environment.checkout import described
 
     _legal(name)
@@ -57,6 +57,13 @@ def new_tenant(
             f"A tenant cannot be named {name}: it begins like a namespace of the platform.",
             "`headway check` would refuse it.",
             f"Choose a name that begins with none of {', '.join(RESERVED_NAMES)}.",
+            Exit.USAGE,
+        )
+    if name in TAKEN:
+        raise UserError(
+            f"A tenant cannot be named {name}: the platform calls something of its own so.",
+            "`headway check` would refuse it.",
+            "Choose another name.",
             Exit.USAGE,
         )
     stacks = folder.absolute().parent / "stacks"

@@ -57,10 +57,27 @@ def test_a_group_without_a_command_shows_its_help_alone(typed: Typed) -> None:
     assert not any("error" in line for line in said)
 
 
-@pytest.mark.parametrize("words", [("check", ""), ("artifact", ""), ("status", "-e", ""), ("logs", "vision", "--pod", "")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", ""),
+        ("artifact", ""),
+        ("status", "-e", ""),
+        ("logs", "vision", "--pod", ""),
+        ("release", "start", "vision/defects", "--reason", "", "-e", ""),
+        ("release", "freeze", "vision/defects", "--reason", ""),
+    ],
+    ids=" ".join,
+)
 def test_an_empty_word_is_refused_and_means_neither_all_nor_here(typed: Typed, words: tuple[str, ...]) -> None:
     code, said = typed(*words)
     assert (code, said[-3]) == (Exit.USAGE, f"error: A word of the command is empty, after {words[-2]}.")
+
+
+@pytest.mark.parametrize("option", ["--reason", "--commit"])
+def test_a_release_may_begin_without_a_reason_or_a_commit_as_by_default(typed: Typed, option: str) -> None:
+    _, said = typed("release", "start", "vision/defects", option, "", "--project", "/nonexistent")
+    assert not any("is empty" in line for line in said)
 
 
 @pytest.mark.parametrize(("because", "code"), [(KeyboardInterrupt(), Exit.INTERRUPTED), (EOFError(), Exit.USAGE)])
@@ -82,6 +99,11 @@ def test_a_question_that_nobody_answers_does_nothing(
 REFUSED = [
     ("check tenants/vision/defect.yaml", "There is no tenants/vision/defect.yaml.", "Did you mean tenants/vision/defects.yaml?"),
     ("check .", f"{ROOT} is a checkout.", "Name its contracts: tenants."),
+    (
+        "new tenant cert-manager",
+        "A tenant cannot be named cert-manager: the platform calls something of its own so.",
+        "Choose another name.",
+    ),
     (
         "new tenant kube-team",
         "A tenant cannot be named kube-team: it begins like a namespace of the platform.",
