@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from headway.diagnosis.facts import State, StateKind
-from headway.diagnosis.objects import Body, event_seconds, line_of, long_ago, seconds
+from headway.diagnosis.objects import Body, ended_before, event_seconds, line_of, long_ago, seconds
 from headway.problem import on_one_line
 from headway.wire import POOL
 
@@ -89,7 +89,7 @@ def _unfit(pod: str, container: Body, at: float) -> Iterator[State]:
                     subject=pod,
                     words=on_one_line(f"container {container.get('name', '?')}: {line_of(text, found)}"),
                     since=since,
-                    repeats=container.get("restartCount", 0) > 1,
+                    repeats=ended_before(container, ended, at),
                 )
                 return
 

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.contract.secret_names import masked
+from headway.diagnosis.observed import CLOCKS_SECONDS
 from headway.service_status.pending import condition
 
 Body = Mapping[str, Any]
@@ -42,6 +43,14 @@ def holds_since(thing: Body, kind: str) -> float | None:
 def long_ago(moment: float | None, at: float) -> bool:
     """Whether what ended then no longer counts; what nobody dates does."""
     return moment is not None and at - moment > RECENT_SECONDS
+
+
+def ended_before(container: Body, ended: Body, at: float) -> bool:
+    """Whether a container had ended before this end too, and it counts. It was started again at once, or within the five minutes for which the
+    kubelet holds it back (kubernetes, `pkg/kubelet/kubelet.go`, `MaxContainerBackOff`), so the end before was about when this run began; of
+    earlier ones nothing is known. A run that never began says Unix 0 (`pkg/kubelet/kuberuntime/kuberuntime_container.go`)."""
+    times, before = container.get("restartCount", 0), seconds(ended.get("startedAt")) or seconds(ended.get("finishedAt"))
+    return times > 1 and not long_ago(before, at) and (times > 2 or before is None or before <= at + CLOCKS_SECONDS)
 
 
 def was_never_ready(pod: Body) -> bool:

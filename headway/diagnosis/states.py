@@ -10,7 +10,7 @@ from dataclasses import replace
 from headway.diagnosis.container_ends import how_it_ended
 from headway.diagnosis.facts import PASSING, State, StateKind
 from headway.diagnosis.node_states import of_nodes, pool_of
-from headway.diagnosis.objects import Body, by_object, changed_at, containers, long_ago, seconds, unready_since
+from headway.diagnosis.objects import Body, by_object, changed_at, containers, ended_before, long_ago, seconds, unready_since
 from headway.diagnosis.other_tenants import without_pods
 from headway.diagnosis.starting import starting
 from headway.node_health.decision import SLOW
@@ -82,10 +82,10 @@ def _ended(pods: Iterable[Body], about: Events, at: float) -> Iterator[State]:
         for each in containers(pod):
             ended = each.get("lastState", {}).get("terminated")
             finished = seconds(ended.get("finishedAt")) if ended else None
-            if finished is None or long_ago(finished, at):
+            if not ended or finished is None or long_ago(finished, at):
                 continue
             kind, words = how_it_ended(pod, each, about.get(name, ()))
-            yield State(kind=kind, subject=name, words=on_one_line(words), since=finished, repeats=each.get("restartCount", 0) > 1)
+            yield State(kind=kind, subject=name, words=on_one_line(words), since=finished, repeats=ended_before(each, ended, at))
 
 
 def nodes_of(deployments: Iterable[Body], pods: Iterable[Body], nodes: Iterable[Body]) -> list[Body]:

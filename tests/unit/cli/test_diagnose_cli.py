@@ -275,13 +275,13 @@ def test_where_a_pod_ended_its_service_is_looked_at_whole(world: type[Played], c
     assert "Cause: the kernel ends the server because it uses more memory than its limit" in " ".join(answer.output.split())
 
 
-@pytest.mark.parametrize(("times", "said"), [(1, "nothing is wrong"), (2, "containers end")])
-def test_of_a_moment_that_is_past_nothing_later_is_told(world: type[Played], command: Command, times: int, said: str) -> None:
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_of_a_moment_that_is_past_nothing_later_is_told(world: type[Played], command: Command, times: int) -> None:
     last = {"terminated": {"reason": "OOMKilled", "finishedAt": "2023-11-14T23:00:00Z"}}
     world.objects["pods"][0]["status"]["containerStatuses"] = [
         {"name": "server", "restartCount": times, "lastState": last, "state": {"running": {}}}
     ]
-    assert said in one(command).output
+    assert "nothing is wrong" in one(command).output
 
 
 def test_nobody_is_blamed_for_what_was_done_to_another_pools_nodes(world: type[Played], command: Command) -> None:

@@ -44,6 +44,27 @@ def test_a_container_that_the_kernel_ended_for_its_memory_says_so() -> None:
     assert kinds(_ended("OOMKilled")) == [StateKind.MEMORY_KILLED]
 
 
+@pytest.mark.parametrize(
+    ("times", "began", "repeats"),
+    [(1, clock(35), False), (2, clock(35), True), (2, "2026-11-21T23:00:00Z", False), (2, "1970-01-01T00:00:00Z", True)],
+    ids=["once", "twice within the hour", "the first a week ago", "a run that never began"],
+)
+def test_what_ended_again_had_ended_before_within_the_hour(times: int, began: str, repeats: bool) -> None:
+    again = _ended("OOMKilled")
+    again["status"]["containerStatuses"][0]["restartCount"] = times
+    again["status"]["containerStatuses"][0]["lastState"]["terminated"]["startedAt"] = began
+    (found,) = states([], [again], [], [], [], at=AT)
+    assert found.repeats is repeats
+
+
+@pytest.mark.parametrize(("times", "repeats"), [(2, False), (3, True)])
+def test_what_may_have_ended_before_a_moment_that_is_past_is_kept(times: int, repeats: bool) -> None:
+    again = _ended("OOMKilled")
+    again["status"]["containerStatuses"][0]["restartCount"] = times
+    (found,) = states([], [again], [], [], [], at=AT - 3000)
+    assert found.repeats is repeats
+
+
 def test_no_other_namespaces_pod_makes_a_service_look_ill() -> None:
     theirs = _ended("OOMKilled")
     theirs["metadata"]["namespace"] = "warehouse"
