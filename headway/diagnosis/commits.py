@@ -1,8 +1,9 @@
 """Which commits of the checkout changed a service's contract, its tenant's, or the environment, and what each of them wrote. Reads git alone.
 
-What a branch brought is written by its merge, and then: only from there can it be applied (git-log(1) of git 2.39, `--first-parent` and
-`--diff-merges`). A commit is what somebody wants; that it was applied, and when, is for those to show whom it should explain. What git does
-not keep (a contract that was applied and never committed) is not seen.
+What a branch brought is written by its merge, and then: from there on everybody applies it (git-log(1) of git 2.39, `--first-parent` and
+`--diff-merges`). Who applies a branch before that is told by what the cluster's objects say alone. A commit is what somebody wants; that it was
+applied, and when, is for those to show whom it should explain. What git does not keep (a contract that was applied and never committed) is not
+seen.
 """
 
 import subprocess

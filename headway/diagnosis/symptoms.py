@@ -207,9 +207,10 @@ def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Iterator
         these = [each for each in states if each.kind in shown.states]
         if these:
             over = bool(shown.past) and all(each.over for each in these)
-            last = clock(max(each.since or 0.0 for each in these), observed.at)
+            dated = [each.since for each in these if each.since is not None]
+            last = f", the last one at {clock(max(dated), observed.at)}" if dated else ""
             said = Says(shown.states)(Facts(at=observed.at, states=states)).said
-            says = f"{shown.past}, the last one at {last}" if over else shown.says
+            says = f"{shown.past}{last}" if over else shown.says
             yield Seen(symptom=symptom, says=says, said=said, onset=time, states=states, over=over)
         until = inf if time is None else time
 

@@ -101,3 +101,8 @@ def test_what_ended_and_is_ready_again_is_told_as_past_with_its_last_time() -> N
     (present,) = diagnoses(played(states=(ended, replace(ended, subject="another", over=False))))
     assert past.links[0].says == f"containers ended and were started again, the last one at {clock(ONSET, AT)}"
     assert present.links[0].says == "containers end and are started again"
+
+
+def test_what_ended_at_a_time_that_nobody_knows_has_no_time() -> None:
+    (past,) = diagnoses(played(states=(replace(says(StateKind.EVICTED), since=None, over=True),)))
+    assert past.links[0].says == "containers ended and were started again"
