@@ -240,13 +240,17 @@ class Gone(Bucket):
                 del self.versions[name]
 
 
-@pytest.mark.parametrize("kept", [0, 1, 3, 4])
-def test_who_reads_by_turns_sees_that_what_it_read_is_gone(kept: int) -> None:
+@pytest.mark.parametrize(("kept", "others"), [(0, 0), (1, 0), (3, 0), (4, 0), (4, 1), (4, 2)])
+def test_who_reads_by_turns_sees_that_what_it_read_is_gone(kept: int, others: int) -> None:
     store = Gone(versioned=True)
     written(store, None, 5)
     reader = chain(store, None)
     reader.read()
     store.loses(kept)
+    other = chain(store, None)
+    other.read()
+    for _ in range(others):
+        other.append("other", {})
     with pytest.raises(UserError, match="Event 5 of vision/defects does not fit the chain: it was read before"):
         reader.look()
     assert len(reader.events) == 5
