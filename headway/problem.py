@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from enum import IntEnum, StrEnum, unique
 from typing import Any, Self, cast
 
+ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What code of ours raises for data of a shape that none of ours has: others write events, objects of the API, samples and answers."""
+
 FieldPath = tuple[str | int, ...]
 """The steps from the top of a document to one of its values."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headway.cli.output import Output
-from headway.problem import Exit, UserError, printable
+from headway.problem import ODD, Exit, UserError, printable
 
 if TYPE_CHECKING:
     from headway.release.service_place import ServicePlace
@@ -30,7 +30,7 @@ class LookVoice:
         from headway.cli.error_log import keep
 
         fact = str(failure)
-        if isinstance(failure, _ODD):  # or a fault of headway, which nobody finds without its traceback
+        if isinstance(failure, ODD):  # or a fault of headway, which nobody finds without its traceback
             fact = f"something there is not as it should be ({type(failure).__name__}: {failure}; details in {keep(failure)})"
         if self.output is Output.JSON:
             print(json.dumps({"service": chain, "look": "failed", "fact": fact}), flush=True)
@@ -57,13 +57,9 @@ class LookVoice:
             return Exit.ENVIRONMENT
 
 
-_ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What a look ends with that met what nobody of ours writes: callers and tenants' code write samples and answers."""
-
-
 def failures() -> tuple[type[Exception], ...]:
     """What a look may end with that says nothing of the version."""
     from headway.environment.port import OutOfReachError
     from headway.ledger.store import MissingStoreError, UnreachableError
 
-    return (OutOfReachError, UnreachableError, MissingStoreError, UserError, *_ODD)
+    return (OutOfReachError, UnreachableError, MissingStoreError, UserError, *ODD)

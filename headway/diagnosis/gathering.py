@@ -22,7 +22,7 @@ from headway.environment.port import OutOfReachError
 from headway.ledger.events import Event
 from headway.ledger.serving import released
 from headway.ledger.store import MissingStoreError, UnreachableError
-from headway.problem import UserError
+from headway.problem import ODD, UserError
 from headway.release.driver.following import followed
 from headway.release.driver.rollout_state import ServiceState, fold
 from headway.release.evidence.prometheus import Prometheus, UnansweredError
@@ -52,8 +52,6 @@ _Answer = TypeVar("_Answer")
 
 UNREAD = (UserError, OutOfReachError, UnansweredError, UnreachableError, MissingStoreError)
 """What a source raises that is away."""
-_ODD = (ValueError, TypeError, KeyError, AttributeError, IndexError)
-"""What an object raises that is not as its type says: others write it."""
 
 
 def why_unread(failure: Exception) -> str:
@@ -69,7 +67,7 @@ class _Collected:
             return ask()
         except UNREAD as failure:
             self.blind.append(Blindness(what=what, why=why_unread(failure)))
-        except _ODD as failure:
+        except ODD as failure:
             self.blind.append(Blindness(what=what, why=f"something there is not as it should be ({type(failure).__name__}: {failure})"))
         return otherwise
 

@@ -10,6 +10,7 @@ from itertools import zip_longest
 from typing import Any
 
 from headway.endpoint_picker.tracking import EngineFacts
+from headway.problem import ODD
 from headway.wire import ROUTING
 
 QUERY = f"{ROUTING}=endpoint_picker"
@@ -17,9 +18,6 @@ QUERY = f"{ROUTING}=endpoint_picker"
 SERVICE = "kubernetes.io/service-name"
 MOST_ENGINES = 1000
 """Of a cluster; more are left out, of whoever has most."""
-
-ODD = (AttributeError, KeyError, TypeError, ValueError)
-"""What code of ours raises for an object of another shape than the API's."""
 
 
 def engines_of(slices: Iterable[Any]) -> Iterator[tuple[str, EngineFacts]]:
@@ -36,7 +34,7 @@ def engines_of(slices: Iterable[Any]) -> Iterator[tuple[str, EngineFacts]]:
                 if (each.get("conditions") or {}).get("ready") is False:
                     continue
                 ip, life = ip_address(each["addresses"][0]), str((each.get("targetRef") or {}).get("uid"))
-            except (*ODD, IndexError):
+            except ODD:
                 continue
             for port in ports:
                 yield (f"{ip}:{port}" if ip.version == 4 else f"[{ip}]:{port}"), EngineFacts(pool, life=life)

@@ -28,9 +28,6 @@ ACCEPTED = "accepted"
 _HASH = re.compile(r"[0-9a-f]{64}")
 _KIND = re.compile(r"[a-z][a-z-]{0,63}")
 
-ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What code of ours raises for an event whose body is none of ours."""
-
 FIELDS = ("body", "actor", "kind", "number", "previous", "time")
 
 

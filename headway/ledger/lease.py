@@ -13,8 +13,9 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from headway.bounded_json import bounded_json
-from headway.ledger.events import ODD, Event, canonical, unreadable
+from headway.ledger.events import Event, canonical, unreadable
 from headway.ledger.store import StoredObject
+from headway.problem import ODD
 from headway.wire import LEDGER_LEASES
 
 TAKEN = "lease"

@@ -13,12 +13,12 @@ from pydantic import ValidationError
 from headway.bounded_json import bounded_json
 from headway.contract.model import Model
 from headway.contract.released import read_snapshot
-from headway.ledger.events import ODD, Event, canonical, digest, unreadable
+from headway.ledger.events import Event, canonical, digest, unreadable
 from headway.ledger.reading import witnessed
 from headway.ledger.store import LARGEST, LedgerStore
 from headway.ledger.traffic_split import TrafficSplit
 from headway.ledger.witness import LedgerWitness
-from headway.problem import Exit, UserError, dotted
+from headway.problem import ODD, Exit, UserError, dotted
 
 ADOPTED = "adopted"
 """Means the release that served before there was a ledger entry is registered as the stable one."""

@@ -114,7 +114,7 @@ class RolloutStep:
 
     @classmethod
     def read(cls, body: Mapping[str, Any]) -> "RolloutStep":
-        """Raises one of `ODD` for what is no step, or one of a newer Headway."""
+        """Raises one of `ODD` of headway/problem.py for what is no step, or one of a newer Headway."""
         known: dict[str, Any] = {**body}
         return cls(
             kind=StepKind(known.pop("kind")),

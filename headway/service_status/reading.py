@@ -12,8 +12,8 @@ from urllib.parse import urlencode
 
 from headway.environment.kubernetes import KubernetesApi, Object
 from headway.environment.port import OutOfReachError
-from headway.problem import Exit, UserError
-from headway.release.driver.live_service import ODD, LiveRoute, route_of
+from headway.problem import ODD, Exit, UserError
+from headway.release.driver.live_service import LiveRoute, route_of
 from headway.service_status.promises import Promise
 from headway.service_status.replicas import ServiceStatus, service_of, services
 from headway.wire import MODEL

@@ -618,7 +618,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("half of a pair", "if _HALF_OF_A_PAIR.search(text):", "if _HALF_OF_A_PAIR.fullmatch(text):"),
         opened(
             "one service's samples end a loop",
-            "MissingStoreError, UserError, *_ODD)",
+            "MissingStoreError, UserError, *ODD)",
             "MissingStoreError, UserError)",
             "headway/cli/look_voice.py",
         ),
@@ -628,9 +628,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "- Counter(range(-10**6, 10**6)):",
             "headway/release/evaluator/asking.py",
         ),
-        opened(
-            "arithmetic of a chain's numbers", "ODD = (ArithmeticError, ", "ODD = (", "headway/ledger/events.py", raises="OverflowError"
-        ),
+        opened("arithmetic of a chain's numbers", "ODD = (ArithmeticError, ", "ODD = (", "headway/problem.py", raises="OverflowError"),
         opened(
             "a text of a chain a million times",
             "        if type(seconds) not in (int, float):\n",

@@ -23,6 +23,7 @@ from headway.environment.clock import ClockOffset
 from headway.environment.kubernetes import KubernetesApi
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficSplit
+from headway.problem import ODD
 from headway.release.driver.capacity import ReplicaNeeds, available_capacity
 from headway.release.driver.golden_answers import CONTAINER
 from headway.release.driver.service_under_release import LiveRoute
@@ -170,10 +171,6 @@ class LiveService:
         """Objects of the service, by its labels; none of a kind that the cluster does not know."""
         selector = urlencode({"labelSelector": f"{MODEL}={self._model},{TENANT}={self._tenant}"})
         return self._api.items(f"{path.format(self._tenant)}?{selector}")
-
-
-ODD = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a route raises that is like none of ours."""
 
 
 @contextmanager

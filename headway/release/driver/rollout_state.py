@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
-from headway.ledger.events import ODD, Event, unreadable
+from headway.ledger.events import Event, unreadable
 from headway.ledger.traffic_split import ArmRole, TrafficSplit, UserSplit, release_name
+from headway.problem import ODD
 from headway.release.driver.event_kinds import EventKind, OperatorRequest, ReleaseOutcome, nothing_read
 from headway.release.gate.reasons import OUT_OF_TIME
 from headway.release.plan import RolloutPlan, StepKind

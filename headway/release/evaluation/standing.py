@@ -11,7 +11,8 @@ from enum import StrEnum, unique
 from typing import Any
 
 from headway.contract.evaluation import ALL
-from headway.ledger.events import ACCEPTED, ODD, Event, unreadable
+from headway.ledger.events import ACCEPTED, Event, unreadable
+from headway.problem import ODD
 from headway.release.evaluation.lifelong import FALSE_ALARM, LifelongEvidence, begun, observed_all, together
 from headway.release.evaluation.loss import BETS, loss_factors
 

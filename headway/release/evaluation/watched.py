@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from headway.contract.drift import Drift, NumberOf, Rhythm, WatchedNumber
 from headway.contract.sampling import Sample, flat_numbers, part_at
-from headway.ledger.events import ACCEPTED, ODD, Event, unreadable
+from headway.ledger.events import ACCEPTED, Event, unreadable
+from headway.problem import ODD
 from headway.release.evaluation.drift import DriftEvidence, conformal_ranks, drift_begun, drift_observed
 from headway.release.evaluation.lifelong import FALSE_ALARM
 
