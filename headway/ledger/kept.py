@@ -20,7 +20,7 @@ from headway.problem import Exit, UserError
 State = TypeVar("State")
 
 KEPT_AT_MOST = 16 << 20
-"""Bytes of memory of what a loop keeps of one chain."""
+"""Bytes of memory of what a loop keeps of one chain: some 3,000 releases."""
 READ_AT_MOST = 256 << 20
 """Bytes of events of one chain at one look of a loop."""
 _WEIGHED_EVERY = 1 << 20
@@ -159,10 +159,10 @@ class StateKept(Generic[State]):
 
     def _left_out(self, fact: str) -> UserError:
         return UserError(
-            f"The ledger of {self.chain} is larger than any that Headway writes: {fact}.",
+            f"The ledger of {self.chain} is more than a loop reads: {fact}.",
             "This service is left out, and no other; what serves goes on.",
-            f"Find out who writes it: `headway release show {self.chain}`. Let an operator delete what is no release of it, and say so:"
-            f" `headway release accept {self.chain}`.",
+            f"Find out who writes it: `headway release history {self.chain}`. Let an operator take away its newest events that are of no"
+            f" release, then `headway release accept {self.chain} --reason WHY`.",
             Exit.REFUSED,
         )
 

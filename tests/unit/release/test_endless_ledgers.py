@@ -103,7 +103,7 @@ def test_a_service_whose_releases_fill_memory_is_left_out_alone(root: Path) -> N
     assert series.get(("headway_release_unread", "vision", "noisy")) == 1
     assert series.get(("headway_release_state", "vision", "quiet", "r2", "deploying")) == 1
     assert len(said) == 1
-    assert "vision/noisy: its releases cannot be read: The ledger of vision/noisy is larger than any that Headway writes" in said[0]
+    assert "vision/noisy: its releases cannot be read: The ledger of vision/noisy is more than a loop reads" in said[0]
 
 
 def test_more_than_is_read_at_a_look_leaves_its_service_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
