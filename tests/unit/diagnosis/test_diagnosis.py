@@ -15,7 +15,7 @@ from headway.diagnosis.measures import MEASURES, PHASES, STREAMED_PHASES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
-from tests.unit.diagnosis.played import CALM, CALM_STREAMED, ONSET, STEP, hand, played, release, says, wrote
+from tests.unit.diagnosis.played import AT, CALM, CALM_STREAMED, ONSET, STEP, hand, played, release, says, wrote
 
 CASES = {
     "more-requests": played({"requests": 180.0, "queue": 0.030}),
@@ -266,7 +266,7 @@ def test_what_counts_as_a_page_is_what_the_rules_of_a_promise_page_for() -> None
 
 def test_without_metrics_the_clusters_objects_still_tell_of_a_cause() -> None:
     blind = (Blindness(what=METRICS, why="away"),)
-    (found,) = diagnoses(Observed(tenant="a", model="b", at=0.0, step=1.0, states=(says(StateKind.QUOTA_FULL),), blind=blind))
+    (found,) = diagnoses(Observed(tenant="a", model="b", at=AT, step=1.0, states=(says(StateKind.QUOTA_FULL),), blind=blind))
     assert (found.cause, found.blind) == ("quota-full", blind)
 
 
