@@ -49,7 +49,8 @@ class _OfMeasure:
             return unmeasured(self.measure)
         return Answer(holds=self._holds(found), said=measured_words(self.measure, found))
 
-    def _holds(self, found: BeforeAfter) -> bool:
+    def _holds(self, found: BeforeAfter) -> bool | None:
+        """None where it looks so, and the interval does not prove it."""
         raise NotImplementedError
 
 
@@ -60,8 +61,9 @@ class Rose(_OfMeasure):
     by: float = RISE
     least: float = 0.0
 
-    def _holds(self, found: BeforeAfter) -> bool:
-        return found.rose(self.by, self.least)
+    def _holds(self, found: BeforeAfter) -> bool | None:
+        looks = found.ratio >= self.by and found.change > 0 and found.change >= self.least
+        return found.rose(self.by, self.least) or (None if looks else False)
 
 
 @dataclass(frozen=True)
@@ -71,8 +73,9 @@ class Fell(_OfMeasure):
     by: float = RISE
     least: float = 0.0
 
-    def _holds(self, found: BeforeAfter) -> bool:
-        return found.fell(self.by, self.least)
+    def _holds(self, found: BeforeAfter) -> bool | None:
+        looks = found.since * self.by <= found.before and found.change < 0 and -found.change >= self.least
+        return found.fell(self.by, self.least) or (None if looks else False)
 
 
 @dataclass(frozen=True)
@@ -81,8 +84,10 @@ class Above(_OfMeasure):
 
     level: float
 
-    def _holds(self, found: BeforeAfter) -> bool:
-        return found.since >= self.level and found.low > 0
+    def _holds(self, found: BeforeAfter) -> bool | None:
+        if found.since < self.level:
+            return False
+        return found.low > 0 or (None if found.before < self.level else False)
 
 
 @dataclass(frozen=True)

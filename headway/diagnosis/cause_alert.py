@@ -19,7 +19,7 @@ from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.hypothesis import CauseLayer
 from headway.diagnosis.objects import long_ago
 from headway.diagnosis.observed import BEFORE_SECONDS
-from headway.diagnosis.reasoning import Diagnosis, DiagnosisVerdict, Doubt
+from headway.diagnosis.reasoning import COMMITS, Diagnosis, DiagnosisVerdict, Doubt
 from headway.diagnosis.wording import next_steps, summary
 from headway.problem import printable
 from headway.timestamp import rfc3339
@@ -117,7 +117,8 @@ def _proof(this: Diagnosis) -> Iterator[str]:
         yield f"{link.says}{share}: {'; '.join(link.evidence)}"
     yield from _doubts("Ruled out", this.ruled_out)
     yield from _doubts("Could also be", this.could_be)
-    yield from (f"Not seen: {each.what}, because {each.why}" for each in this.blind)
+    # Who sends messages has no checkout.
+    yield from (f"Not seen: {each.what}, because {each.why}" for each in this.blind if each.what != COMMITS)
 
 
 def _doubts(head: str, doubts: Sequence[Doubt]) -> Iterator[str]:

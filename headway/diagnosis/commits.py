@@ -6,6 +6,7 @@ applied, and when, is for those to show whom it should explain. What git does no
 seen.
 """
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,12 +60,15 @@ def _document(project: Path, place: str) -> Any:
 
 def _git(project: Path, *arguments: str) -> bytes:
     try:
-        done = subprocess.run(["git", "-C", str(project), *arguments], capture_output=True, timeout=_SECONDS, check=False)
+        words = {**os.environ, "LC_ALL": "C"}
+        done = subprocess.run(["git", "-C", str(project), *arguments], env=words, capture_output=True, timeout=_SECONDS, check=False)
     except FileNotFoundError:
         raise OutOfReachError("git is not installed") from None
     except (OSError, subprocess.TimeoutExpired) as failure:
         raise OutOfReachError(f"git does not answer ({type(failure).__name__})") from None
     if done.returncode:
         said = done.stderr.decode(errors="replace").strip().splitlines()
+        if said and "not a git repository" in said[-1]:
+            raise OutOfReachError(f"{project} is no git repository, so who changed a contract or the environment in place is not known")
         raise OutOfReachError(f"git says: {masked(said[-1]) if said else 'nothing'}")
     return done.stdout

@@ -16,7 +16,7 @@ from headway.diagnosis.measure import HOST, Sight
 from headway.diagnosis.measures import MEASURES, query
 from headway.diagnosis.observed import CLOCKS_SECONDS, Observed
 from headway.diagnosis.other_tenants import numbered
-from headway.diagnosis.reasoning import CLUSTER, METRICS, REQUESTS
+from headway.diagnosis.reasoning import CLUSTER, COMMITS, METRICS, REQUESTS
 from headway.diagnosis.unseen import unseen
 from headway.environment.port import OutOfReachError
 from headway.ledger.events import Event
@@ -89,7 +89,7 @@ def gather(here: ServicePlace, *, at: float, since: float, look: Callable[[], Se
         found += tuple(changes.held(releases.running))
         written += tuple(changes.of_releases(releases))
         settings = collected.heard("contracts of releases", lambda: _settings(here, releases), {})
-    written += collected.heard("commits", lambda: _commits(here, at, since), ())
+    written += collected.heard(COMMITS, lambda: _commits(here, at, since), ())
     return Observed(
         tenant=here.tenant,
         model=here.model,

@@ -145,7 +145,9 @@ def diagnoses(observed: Observed, hypotheses: Sequence[Hypothesis] = HYPOTHESES)
             found[key] = replace(this, also=tuple(s for s in (known.symptom, *known.also) if s not in (None, this.symptom)))
         elif each.symptom not in (known.symptom, *known.also):
             found[key] = replace(known, also=(*known.also, each.symptom))
-    return tuple(found.values()) or (_of_none(observed),)
+    return tuple(sorted(found.values(), key=lambda each: (each.over, not each.cause and each.symptom is Symptom.BROKEN))) or (
+        _of_none(observed),
+    )
 
 
 def _of_symptom(observed: Observed, this: Seen, hypotheses: Sequence[Hypothesis], began: Mapping[str, float]) -> Diagnosis:
@@ -211,7 +213,7 @@ def _of_none(observed: Observed) -> Diagnosis:
     )
 
 
-METRICS, CLUSTER, REQUESTS = "metrics", "the cluster", "requests"
+METRICS, CLUSTER, REQUESTS, COMMITS = "metrics", "the cluster", "requests", "commits"
 _NEEDED = (METRICS, CLUSTER, REQUESTS)
 """Without these nobody can say that nothing is wrong."""
 

@@ -153,7 +153,7 @@ FAULTS = {
             name="crash",
             breaks="the model server is killed again and again",
             alert="ModelServerRestarts",
-            truth="Somebody killed Triton three times; Kubernetes restarted it each time, and waited longer before each.",
+            truth="Somebody killed Triton, three times at most; Kubernetes restarted it each time, and waited longer before each.",
             shown_by=(_STATUS, "kubectl -n quality get events"),
             cause="server-killed",
         ),

@@ -140,7 +140,8 @@ def page(alert: RaisedAlert, *, earlier: bool = False) -> list[str]:
         *([f"  {more}"] if more else []),
         *([f"  {where}"] if where else []),
         *links,
-        f"  holds since {since}; people are told at {alert.told_at.astimezone(UTC):%H:%M:%SZ}",
+        f"  holds since {since}; people are told at {alert.told_at.astimezone(UTC):%H:%M:%SZ}"
+        + ("" if alert.firing else ", if it holds until then"),
     ]
 
 

@@ -192,4 +192,6 @@ def truth(
         lost, refused = found.lost - base.lost, found.refused - base.refused
         sent = found.sent - base.sent
         lines.append(f"Users of {model}: {sent:,} request{'s' if sent != 1 else ''}, {lost:,} lost, {refused:,} refused{speed}.")
-    return [*lines, *(["It would have been shown by:"] if fault.shown_by else []), *(f"  {each}" for each in fault.shown_by)]
+    asked = [f"headway diagnose {fault.service} -e sandbox"] if fault.cause else []
+    shown = [*asked, *fault.shown_by]
+    return [*lines, *(["It would have been shown by:"] if shown else []), *(f"  {each}" for each in shown)]
