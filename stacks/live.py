@@ -13,7 +13,7 @@ from headway.contract.assignment import HASH
 from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.contract.released import release_id, same_release, with_released
-from headway.ledger.chain import witnessed
+from headway.ledger.reading import witnessed
 from headway.ledger.serving import released, serves
 from headway.ledger.store import LedgerStore, MissingStoreError, UnreachableError
 from headway.ledger.traffic_split import TrafficSplit, UserSplit
