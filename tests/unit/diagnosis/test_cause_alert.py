@@ -125,8 +125,8 @@ def test_people_hear_of_what_is_old_only_where_nothing_is_new() -> None:
     found = diagnoses(played({"compute": 0.060}, states=(past, days)))
     assert [each["labels"]["cause"] for each in told(found, "vision-oncall", PLACES)] == ["model-slower"]
     assert [each["labels"]["cause"] for each in told(found, "vision-oncall", PLACES, TICKET)] == ["model-slower", "node-not-ready"]
-    assert [each["labels"]["cause"] for each in told(found[1:], "vision-oncall", PLACES)] == ["evicted", "node-not-ready"]
-    assert "Since 2023-11-11 21:53:20 UTC." in told(found[2:], "vision-oncall", PLACES)[0]["annotations"]["description"]
+    assert [each["labels"]["cause"] for each in told(found[1:], "vision-oncall", PLACES)] == ["node-not-ready", "evicted"]
+    assert "Since 2023-11-11 21:53:20 UTC." in told(found[1:], "vision-oncall", PLACES)[0]["annotations"]["description"]
 
 
 def test_what_is_old_answers_no_page_of_which_nobody_knows_the_cause() -> None:

@@ -233,5 +233,5 @@ def test_a_first_commit_wrote_all_that_there_is(checkout: Path) -> None:
 
 
 def test_a_folder_without_a_history_says_so(tmp_path: Path) -> None:
-    with pytest.raises(OutOfReachError, match="git says"):
+    with pytest.raises(OutOfReachError, match="is no git repository"):
         commits(tmp_path, 5)

@@ -1,6 +1,7 @@
 """From what hurts to its cause, on services whose series are played."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,7 @@ from headway.diagnosis.measures import MEASURES, PHASES, STREAMED_PHASES, query
 from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.reasoning import METRICS, DiagnosisVerdict, diagnoses
 from tests.components.contracts import DEFECTS, SURROUNDINGS, changed
-from tests.unit.diagnosis.played import AT, CALM, CALM_STREAMED, ONSET, STEP, hand, played, release, says, wrote
+from tests.unit.diagnosis.played import AT, CALM, CALM_STREAMED, ONSET, STEP, STEPS, hand, played, release, says, wrote
 
 CASES = {
     "more-requests": played({"requests": 180.0, "queue": 0.030}),
@@ -203,6 +204,19 @@ def test_a_promise_that_one_slow_replica_breaks_names_it() -> None:
     pods = {"a": (0.018, 0.018), "b": (0.018, 0.018), "c": (0.018, 0.030)}
     (found,) = diagnoses(played({"burn": 20.0, "compute": 0.020}, apart={"compute_by_pod": pods}))
     assert (found.symptom, found.cause, found.links[-1].where) == (Symptom.BROKEN, "one-replica-slow", "c")
+
+
+def test_a_promise_that_nothing_explains_comes_behind_what_is_explained() -> None:
+    found = diagnoses(played({"burn": 20.0}, states=(says(StateKind.QUOTA_FULL),)))
+    assert [each.symptom for each in found] == [Symptom.MISSING, Symptom.BROKEN]
+
+
+def test_what_looks_so_and_is_not_proven_is_not_ruled_out() -> None:
+    whole = played({"errors": 0.4, "failures": 0.4})
+    line = [(moment, 0.9 if number == STEPS - 1 else 0.0) for number, (moment, _) in enumerate(whole.of("unreached"))]
+    (found,) = diagnoses(replace(whole, series={**whole.series, "unreached": {"": tuple(line)}}))
+    assert "nobody-answers" in {each.name for each in found.could_be}
+    assert "nobody-answers" in {each.name for each in diagnoses(whole)[0].ruled_out}
 
 
 def test_a_broken_promise_is_no_second_symptom_of_slow_answers() -> None:
