@@ -43,6 +43,7 @@ def faults(calm: Play, one: One) -> Iterator[Incident]:
     yield one("load-failure-of-a-third", truth="load-failure", replicas=calm.replicas - 1, states=(says(StateKind.LOAD_FAILED),))
     yield one("model-process-dead", unreached=0.1, states=(says(StateKind.PROCESS_DIED),))
     yield one("probe-fails", unreached=0.2, states=(says(StateKind.PROBE_FAILING),))
+    yield one("server-hangs-and-runs", truth="server-hangs", unreached=0.6, states=(says(StateKind.HANGING),))
     fresh = frozenset(range(calm.replicas))
     slower: dict[str, object] = {"fixed": calm.fixed * 2.5, "each": calm.each * 2.5, "fresh": fresh}
     probes, queue = wrote("health.liveness.interval", "10s", "15s"), wrote("batching.max_queue", "64", "65")

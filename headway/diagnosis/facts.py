@@ -40,6 +40,8 @@ class StateKind(StrEnum):
     YOUNG = "young"
     """A replica has just become ready; that alone harms nobody."""
     PROBE_FAILING = "probe-failing"
+    HANGING = "hanging"
+    """Its probe says that nothing was finished meanwhile."""
     """A server runs, and its probe does not pass."""
     PROBE_KILLED = "probe-killed"
     """The kubelet ended a container whose liveness or startup probe failed."""

@@ -44,6 +44,8 @@ def states(
     return tuple(dict.fromkeys(replace(each, over=again and each.kind in PASSING) for each in found))
 
 
+NOTHING_FINISHED = "and nothing was finished"
+"""Of what the probe says (`components/model_service/scripts/probe.py`) of a server that answers nothing and does nothing else either."""
 _OVER = ("Failed", "Succeeded")
 """A pod that was refused by its node, or ended with it, stays until it is collected; another one is in its place."""
 
@@ -64,8 +66,9 @@ def _missing(
         on_its_way = _starts(pod) or (made is not None and at - made < _ON_ITS_WAY)
         if this.kind is PendingKind.UNREADY and on_its_way and not _restarts(pod):
             continue
-        kind = StateKind.PROBE_FAILING if this.kind is PendingKind.UNREADY and _fails_its_probe(pod, about.get(name, ())) else this.kind
-        words = on_one_line(this.words)
+        words, kind = on_one_line(this.words), this.kind
+        if kind is PendingKind.UNREADY and _fails_its_probe(pod, about.get(name, ())):
+            kind = StateKind.HANGING if NOTHING_FINISHED in words else StateKind.PROBE_FAILING
         yield State(kind=StateKind(kind.value), subject=name, words=words, since=unready_since(pod), pool=pool_of(pod))
     for each in deployments:
         conditions = each.get("status", {}).get("conditions", [])

@@ -70,6 +70,7 @@ _WAITING = (
     StateKind.UNPLACED,
     StateKind.UNREADY,
     StateKind.PROBE_FAILING,
+    StateKind.HANGING,
     StateKind.LOAD_FAILED,
     StateKind.FETCH_SLOW,
 )

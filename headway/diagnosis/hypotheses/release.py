@@ -38,7 +38,7 @@ ALL = (
         layer=CauseLayer.RELEASE,
         says="the version that is being released does not run as it should",
         explains=("load-failure", "model-process-dead", "out-of-memory", "server-hangs", "server-killed", "probe-fails"),
-        predicts=(OfTheCandidate((*ENDS, StateKind.PROBE_FAILING)),),
+        predicts=(OfTheCandidate((*ENDS, StateKind.PROBE_FAILING, StateKind.HANGING)),),
         runbook="release-rolled-back",
         commands=(RELEASE, 'headway release rollback {chain} -e {environment} --reason "{symptom}"'),
     ),

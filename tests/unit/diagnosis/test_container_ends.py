@@ -1,14 +1,16 @@
 """How a model server ended, as its pod's status and events tell."""
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from components.model_service.scripts import probe
 from headway.contract.runtime import Engine
 from headway.diagnosis.container_ends import how_it_ended
 from headway.diagnosis.facts import StateKind
-from headway.diagnosis.states import states
+from headway.diagnosis.states import NOTHING_FINISHED, states
 from headway.wire import RUNTIME
 from tests.unit.service_status.test_pending import container, pod
 
@@ -114,10 +116,21 @@ def test_a_replica_that_waits_to_be_started_again_is_told_once() -> None:
     assert [each.kind for each in states([], [waits], [], [], [], at=AT)] == [StateKind.LOAD_FAILED]
 
 
-def test_a_server_that_runs_and_fails_its_probe_says_what_the_probe_found() -> None:
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("/v2/models/classifier/infer answered 500: stub is dead", StateKind.PROBE_FAILING),
+        ("ready: infer did not answer within 3.0 s; and nothing was finished since the last probe", StateKind.HANGING),
+    ],
+)
+def test_a_server_that_runs_and_fails_its_probe_says_what_the_probe_found(said: str, kind: StateKind) -> None:
     runs = pod("p", on="n", containerStatuses=[container(state={"running": {}}, ready=False)])
     runs["metadata"]["creationTimestamp"] = _at(10)
-    said = "Readiness probe failed: /v2/models/classifier/infer answered 500: stub is dead"
-    event = {"involvedObject": {"name": "p"}, "reason": "Unhealthy", "message": said, "lastTimestamp": _at(58)}
+    message = f"Readiness probe failed: {said}"
+    event = {"involvedObject": {"name": "p"}, "reason": "Unhealthy", "message": message, "lastTimestamp": _at(58)}
     (found,) = states([], [runs], [], [], [event], at=AT)
-    assert (found.kind, "answered 500" in found.words) == (StateKind.PROBE_FAILING, True)
+    assert (found.kind, said in found.words) == (kind, True)
+
+
+def test_the_probe_says_of_a_server_that_hangs_what_is_looked_for() -> None:
+    assert Path(probe.__file__).read_text().count(NOTHING_FINISHED) == 2

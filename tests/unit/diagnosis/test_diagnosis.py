@@ -190,6 +190,12 @@ def test_symptoms_of_one_cause_are_told_once() -> None:
     assert (found.symptom, found.also) == (Symptom.FAILING, (Symptom.ENDING,))
 
 
+def test_a_server_that_hangs_is_named_before_its_probe_ends_it() -> None:
+    missing = played(states=(says(StateKind.HANGING),))
+    failing = played({"errors": 0.9, "unreached": 0.9}, states=(says(StateKind.HANGING),))
+    assert [[each.cause for each in diagnoses(those)] for those in (missing, failing)] == [["server-hangs"]] * 2
+
+
 def test_the_beginning_is_found_within_a_step() -> None:
     (found,) = diagnoses(CASES["model-slower"])
     assert found.onset is not None and abs(found.onset - ONSET) <= STEP
