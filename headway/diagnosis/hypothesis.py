@@ -17,6 +17,8 @@ NODES = "headway nodes -e {environment}"
 DRIFT = "headway drift {chain} -e {environment}"
 RELEASE = "headway release status {chain} -e {environment}"
 """Commands that several hypotheses name."""
+RESTORE = "PULUMI_K8S_ENABLE_PATCH_FORCE=true pulumi up -s {environment}-{tenant} --refresh"
+"""What somebody wrote by hand is his by Server-Side Apply, so an update that does not force ends with a conflict (docs/guide/day-two.md)."""
 
 
 class Symptom(StrEnum):

@@ -2,7 +2,7 @@
 
 from headway.diagnosis.asking import Above, AddsMore, AnyOf, AtMost, Fell, PartOf, Rest, Rose, Says, WasChanged
 from headway.diagnosis.facts import ChangeKind, StateKind
-from headway.diagnosis.hypothesis import STATUS, CauseLayer, Hypothesis, Symptom
+from headway.diagnosis.hypothesis import RESTORE, STATUS, CauseLayer, Hypothesis, Symptom
 from headway.wire import GATEWAY_NAMESPACE, MESH_NAMESPACE, RATE_LIMIT_NAMESPACE
 
 _ROUTES = "kubectl -n {tenant} get virtualservices --show-managed-fields -o yaml"
@@ -117,7 +117,7 @@ ALL = (
         explains=(Symptom.ASTRAY,),
         predicts=(Says((StateKind.ROUTE_ASTRAY,)),),
         runbook="requests-unanswered",
-        commands=(_ROUTES, "pulumi up -s {environment}-{tenant}"),
+        commands=(_ROUTES, RESTORE),
     ),
     Hypothesis(
         name="route-written-by-hand",
@@ -126,7 +126,7 @@ ALL = (
         explains=("route-astray",),
         predicts=(WasChanged((ChangeKind.ROUTE,)),),
         runbook="requests-unanswered",
-        commands=(_ROUTES, "pulumi up -s {environment}-{tenant}"),
+        commands=(_ROUTES, RESTORE),
     ),
     Hypothesis(
         name="certificate-invalid",

@@ -3,7 +3,7 @@
 from headway.diagnosis.asking import OldToo, Says, WasChanged
 from headway.diagnosis.asking_changes import OfTheCandidate
 from headway.diagnosis.facts import ENDS, ChangeKind, StateKind
-from headway.diagnosis.hypothesis import RELEASE, CauseLayer, Hypothesis, Symptom
+from headway.diagnosis.hypothesis import RELEASE, RESTORE, CauseLayer, Hypothesis, Symptom
 
 ALL = (
     Hypothesis(
@@ -48,7 +48,7 @@ ALL = (
         says="somebody wrote the Deployment by hand",
         explains=("image-missing", "model-slower", "batch-larger", "out-of-memory", "cpu-quota-used-up", "fewer-replicas"),
         predicts=(WasChanged((ChangeKind.DEPLOYMENT,), wrote=("spec",)),),
-        commands=("kubectl -n {tenant} get deployments --show-managed-fields -o yaml", "pulumi up -s {environment}-{tenant}"),
+        commands=("kubectl -n {tenant} get deployments --show-managed-fields -o yaml", RESTORE),
     ),
     Hypothesis(
         name="written-in-place",
@@ -73,7 +73,7 @@ ALL = (
         says="somebody wrote the tenant's quota by hand",
         explains=("quota-full",),
         predicts=(WasChanged((ChangeKind.QUOTA,), before=3600.0),),
-        commands=("pulumi up -s {environment}-{tenant}",),
+        commands=(RESTORE,),
     ),
     Hypothesis(
         name="cordoned-by-hand",
