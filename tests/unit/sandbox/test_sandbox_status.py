@@ -28,7 +28,7 @@ def pod(
     name: str, on: str = "", gpus: int = 2, phase: str = "Running", ready: bool = True, conditions: list[Any] | None = None
 ) -> dict[str, Any]:
     return {
-        "metadata": {"name": name, "labels": {TENANT: "assist", MODEL: "chat", RELEASE: "r1"}},
+        "metadata": {"name": name, "namespace": "assist", "labels": {TENANT: "assist", MODEL: "chat", RELEASE: "r1"}},
         "spec": {"nodeName": on or None, "containers": [{"name": "server", "resources": {"limits": {"nvidia.com/gpu": str(gpus)}}}]},
         "status": {"phase": phase, "conditions": [{"type": "Ready", "status": "True" if ready else "False"}, *(conditions or [])]},
     }
@@ -37,7 +37,7 @@ def pod(
 def deployment(replicas: int = 2, ready: int = 2, conditions: list[Any] | None = None) -> dict[str, Any]:
     labels = {TENANT: "assist", MODEL: "chat", RELEASE: "r1"}
     return {
-        "metadata": {"name": "chat-r1", "labels": labels},
+        "metadata": {"name": "chat-r1", "namespace": "assist", "labels": labels},
         "spec": {"replicas": replicas, "template": {"metadata": {"labels": labels}}},
         "status": {"readyReplicas": ready, "conditions": conditions or []},
     }
