@@ -191,9 +191,9 @@ def _unread(failure: OSError) -> None:
 
 def _bounded(key: str, size: int, read: Callable[[int], bytes]) -> bytes:
     """An object's content; of an event, no more than shows that it is none. Raises UserError before reading one that would fill the memory of
-    whoever plans."""
+    whoever plans, UnreachableError where the connection breaks off."""
     if "/events/" in key:
-        return read(LARGEST_JSON + 1)
+        return _whole(key, min(size, LARGEST_JSON + 1), read)
     if size > LARGEST:
         raise UserError(
             f"{key} has {size} bytes: no object of the release ledger is larger than {LARGEST}.",
@@ -201,7 +201,15 @@ def _bounded(key: str, size: int, read: Callable[[int], bytes]) -> bytes:
             "Find out who wrote it; restore the object from its versions.",
             Exit.REFUSED,
         )
-    return read(size)
+    return _whole(key, size, read)
+
+
+def _whole(key: str, size: int, read: Callable[[int], bytes]) -> bytes:
+    """So many bytes. A body of S3 that is read up to a size ends early without an error (botocore 1.44.5, response.py, StreamingBody.read)."""
+    found = read(size) if size else b""
+    if len(found) < size:
+        raise UnreachableError(f"the connection broke off after {len(found)} of {size} bytes of {key}")
+    return found
 
 
 def create_or_agree(store: LedgerStore, key: str, content: bytes) -> bool:
@@ -245,7 +253,8 @@ class S3Store:
         def act() -> StoredObject | None:
             try:
                 answer = self._client.get_object(Bucket=self._bucket, Key=self._prefix + key)
-                return StoredObject(answer["Body"].read(LARGEST), answer["ETag"], _age(answer))
+                body = _whole(key, min(answer["ContentLength"], LARGEST), answer["Body"].read)
+                return StoredObject(body, answer["ETag"], _age(answer))
             except self._client.exceptions.NoSuchKey:
                 return None
 

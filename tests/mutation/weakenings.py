@@ -606,7 +606,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "        self.kept.take(event, hash_, size)\n",
             "        self.kept.take(event, hash_, size)\n        self.__dict__.setdefault('events', []).append(event)\n",
         ),
-        opened("an object is read whole", "return read(LARGEST_JSON + 1)", "return read(size)", "headway/ledger/store.py"),
+        opened("an object is read whole", "min(size, LARGEST_JSON + 1)", "size", "headway/ledger/store.py"),
         opened("writings without end", "if count > MOST_VERSIONS:", "if count > 100 * MOST_VERSIONS:", "headway/ledger/store.py"),
     ),
     "An event, object, answer or file of another shape, or without end": (

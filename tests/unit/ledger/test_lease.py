@@ -377,7 +377,7 @@ def test_s3_tells_by_its_own_clock_how_old_a_lease_is_and_never_more_than_it_is(
     with Stubber(made) as stub:
         for seconds in (0, 30):
             headers = {"date": format_datetime(written + timedelta(seconds=seconds), usegmt=True)}
-            body = {"Body": io.BytesIO(b"{}"), "ETag": '"e"', "LastModified": written, "ResponseMetadata": {"HTTPHeaders": headers}}
-            stub.add_response("get_object", body)
+            body = {"Body": io.BytesIO(b"{}"), "ContentLength": 2, "ETag": '"e"', "LastModified": written}
+            stub.add_response("get_object", {**body, "ResponseMetadata": {"HTTPHeaders": headers}})
         ages = [found.age for _ in range(2) if (found := S3Store(made, "ledger").held("leases/a"))]
     assert ages == [0.0, 29.0]
