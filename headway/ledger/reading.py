@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from headway.ledger import bundle
 from headway.ledger import witness as witnesses
 from headway.ledger.events import key
-from headway.ledger.kept import EventsKept, Kept
+from headway.ledger.kept import EventsKept, Kept, NewestGoneError
 from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainHashes, ChainProof, counting, listed, prove_each, refusal
 from headway.ledger.store import LedgerStore, MissingStoreError, Written
 from headway.ledger.witness import LedgerWitness, WitnessWord
@@ -47,7 +47,7 @@ def _bundled(store: LedgerStore, chain: str, environment: str | None, keys: Sequ
     bundles = bundle.whole(len(keys))
     try:
         found = prove_each(chain, environment, _packed(store, chain, keys, bundles), kept.take) if bundles else None
-    except UserError:
+    except (UserError, NewestGoneError):
         return None  # of what a bundle has, or of the chain, which will be said again
     return None if found is None or found.flaws else found
 

@@ -102,6 +102,18 @@ def test_a_forged_bundle_costs_time_and_changes_nothing(tmp_path: Path, content:
     assert list(ledger(store).read()) == list(made.events)
 
 
+def test_a_forged_bundle_stops_nobody_who_has_read_one_event_before(tmp_path: Path) -> None:
+    store = Counting(tmp_path)
+    made = appended(store, 1)
+    reader = ledger(store)
+    assert len(reader.look()) == 1
+    for number in range(bundle.EVENTS):
+        made.append("noted", {"of": number})
+    another = Event(number=1, previous=made.events[0].previous, time=made.events[0].time, actor="mallory", kind="noted", body={})
+    (tmp_path / bundle.key(CHAIN, 1)).write_bytes(b"\n".join([another.stored(), *(event.stored() for event in made.events[1:100])]))
+    assert list(reader.look()) == list(made.events)
+
+
 def test_an_event_that_bundles_hide_is_still_missed_when_it_is_gone(tmp_path: Path) -> None:
     store = Counting(tmp_path)
     appended(store)
