@@ -131,7 +131,7 @@ def prove(
     the newest events cannot be seen, because a shorter chain is a chain too.
     """
     events: list[Event] = []
-    found = prove_each(chain, environment, sorted(objects), lambda event, _, __: events.append(event), after, head)
+    found = prove_each(chain, environment, sorted(objects), lambda event, _, __: events.append(event), after, head, beyond=True)
     return replace(found, events=tuple(events))
 
 
@@ -142,8 +142,11 @@ def prove_each(
     take: Take,
     after: ChainEnd = START,
     head: str | None = None,
+    *,
+    beyond: bool = False,
 ) -> ChainProof:
-    """The same of objects sorted by key, each of which is forgotten once `take` has its event."""
+    """The same of objects sorted by key, each of which is forgotten once `take` has its event; it is given none from a flaw on, unless
+    `beyond` it."""
     found: list[ChainFlaw] = []
     end = after
     for name, content in objects:
@@ -167,7 +170,8 @@ def prove_each(
         if _foreign(chain, environment, event):
             found.append(ChainFlaw(event.number, _STRANGER))
         end = ChainEnd(event.number, digest(content), bound)
-        take(event, end.hash, len(content))
+        if beyond or not found:
+            take(event, end.hash, len(content))
     if head is not None and end.hash != head:
         fact = f"the chain ends in {end.hash[:12]}, not in {head[:12]}: its newest events were removed or replaced"
         found.append(ChainFlaw(end.number + 1, fact))

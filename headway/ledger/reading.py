@@ -79,9 +79,8 @@ def verify(
     """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it, and
     says what somebody did to it that no reader believes. `word`: what its witness said, before that."""
     keys, hashes = written(store, chain, 0), ChainHashes()
-    found = prove_each(
-        chain, environment, counting(chain, environment, _ever(store, keys)), lambda _, each, __: hashes.add(each), head=head
-    )
+    objects = counting(chain, environment, _ever(store, keys))
+    found = prove_each(chain, environment, objects, lambda _, each, __: hashes.add(each), head=head, beyond=True)
     later = (
         f"{one.key} was deleted or written again; what was first written there and follows the chain counts" for one in keys if not one.once
     )

@@ -1,0 +1,55 @@
+"""A chain as a loop follows it: refused where another reader refuses it, never for its length, and in bounded memory."""
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+import pytest
+
+from headway.ledger.chain import Ledger
+from headway.ledger.events import Event, genesis, key, unreadable
+from headway.ledger.followed import FollowedLedger
+from headway.ledger.witness import LedgerWitness
+from headway.problem import UserError
+from tests.unit.ledger.bucket import Bucket
+
+CHAIN, ENVIRONMENT = "vision/defects", "prod"
+
+
+def chain(store: Bucket, witness: LedgerWitness | None = None) -> Ledger:
+    return Ledger(store, CHAIN, ENVIRONMENT, "ci", lambda: datetime(2026, 11, 25, 12, tzinfo=UTC), witness)
+
+
+def noted(events: Iterable[Event], before: int) -> int:
+    """How many notes there are."""
+    for event in events:
+        if event.kind != "note":
+            raise unreadable(event)
+        before += 1
+    return before
+
+
+def put(store: Bucket, count: int, actor: str = "ci", **body: object) -> list[Event]:
+    """A chain that follows from its first event."""
+    made: list[Event] = []
+    for number in range(1, count + 1):
+        previous = made[-1].hash if made else genesis(CHAIN, ENVIRONMENT)
+        made.append(Event(number=number, previous=previous, time="2026-11-25T12:00:00.000Z", actor=actor, kind="note", body=body))
+        store.put(key(CHAIN, number), made[-1].stored())
+    return made
+
+
+@pytest.fixture
+def store() -> Bucket:
+    return Bucket(versioned=False)
+
+
+def followed(store: Bucket, witness: LedgerWitness | None = None) -> FollowedLedger[int]:
+    return FollowedLedger(chain(store, witness), noted, 0)
+
+
+def test_a_forged_event_is_told_as_one_whatever_it_says(store: Bucket) -> None:
+    put(store, 1)
+    forged = Event(number=2, previous="a" * 64, time="2026-11-25T12:00:00.000Z", actor="mallory", kind="newer", body={})
+    store.put(key(CHAIN, 2), forged.stored())
+    with pytest.raises(UserError, match="Event 2 of vision/defects does not fit the chain"):
+        followed(store).look()
