@@ -42,6 +42,7 @@ class Ledger:
         now: Callable[[], datetime],
         witness: LedgerWitness | None = None,
         kept: Kept | None = None,
+        seen: ChainEnd = START,
     ) -> None:
         self._store, self.chain, self.environment, self._actor, self._now = store, chain, environment, actor, now
         self._witness = witness
@@ -50,6 +51,8 @@ class Ledger:
         self._events = EventsKept()
         self._known = ChainKnown(self._events if kept is None else kept)
         self._end = START
+        self._seen = seen
+        """What an earlier reader of the same process has seen of it."""
         self._mine: tuple[int, datetime] | None = None
         """The term that was taken here, and until when it lives without another renewal."""
         self._missed: tuple[int, datetime] | None = None
@@ -61,8 +64,9 @@ class Ledger:
         return tuple(self._events.events)
 
     def keeping(self, kept: Kept) -> "Ledger":
-        """The same chain, of which nothing is read yet, for who keeps something else than its events."""
-        return Ledger(self._store, self.chain, self.environment, self._actor, self._now, self._witness, kept)
+        """The same chain, of which nothing is read yet, for who keeps something else than its events. It must have what was read here."""
+        seen = self._end if self._end.number > self._seen.number else self._seen
+        return Ledger(self._store, self.chain, self.environment, self._actor, self._now, self._witness, kept, seen)
 
     @property
     def _count(self) -> int:
@@ -105,7 +109,7 @@ class Ledger:
     def _again(self) -> None:
         """Also what was read last, which must be there still."""
         again, number = KeptAgain(self._known), self._count
-        gone = refusal(self.chain, ChainFlaw(number, "it was read before, and now it is gone or another one"))
+        gone = self._gone(number)
         with self._all_or_none():
             try:
                 after = ChainEnd(number - 1, self._known.before, self._end.bound)
@@ -116,9 +120,15 @@ class Ledger:
                 raise gone
             self._end = found.end
 
+    def _gone(self, number: int) -> UserError:
+        return refusal(self.chain, ChainFlaw(number, "it was read before, and now it is gone or another one"))
+
     def _read(self) -> Sequence[Event]:
         with self._all_or_none():
-            self._end = proven(self._store, self.chain, self.environment, self._end, self._known).end
+            found = proven(self._store, self.chain, self.environment, self._end, self._known)
+            if self._seen.number and self._known.hashes.of(self._seen.number) != self._seen.hash:
+                raise self._gone(self._seen.number)
+            self._end = found.end
         return self.events
 
     @contextmanager

@@ -13,8 +13,12 @@ class FollowedLedger(Generic[State]):
 
     def __init__(self, ledger: Ledger, step: Callable[[Iterable[Event], State], State], state: State) -> None:
         self._kept = StateKept(ledger.chain, state, step)
-        self._ledger = ledger.keeping(self._kept)
+        self._ledger, self._step = ledger.keeping(self._kept), step
         self.chain = ledger.chain
+
+    def anew(self, state: State) -> "FollowedLedger[State]":
+        """The same chain from its first event on, which must have what was read of it so far."""
+        return FollowedLedger(self._ledger, self._step, state)
 
     def look(self) -> State:
         self._ledger.look()

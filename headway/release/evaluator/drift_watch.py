@@ -109,12 +109,12 @@ class DriftWatch:
         now: Callable[[], datetime],
         speed: float = 1.0,
     ) -> None:
-        self._ledger, self._releases, self._drift, self.read = rounds, followed(releases), drift, read
+        self._releases, self._drift, self.read = followed(releases), drift, read
         self._late, self._chance, self._now = late_seconds, chance, now
         self._window, self._apart, self._reference = WINDOW_SECONDS / speed, APART_SECONDS / speed, drift.reference.seconds / speed
         self._catches_up = _CATCHES_UP.total_seconds() / speed
         self._watched, self._release = watched_key(drift), ""
-        self._rounds = self._of("")
+        self._rounds = FollowedLedger(rounds, watched, self._unread(""))
 
     def look(self) -> DriftResult:
         """Once. Raises OutOfReachError, UnreadableSamplesError, UserError, UnreachableError; what was written down stays."""
@@ -208,10 +208,10 @@ class DriftWatch:
     def _turn_to(self, release: str) -> None:
         """What was read before of the same version is not reckoned again."""
         if self._release != release:
-            self._release, self._rounds = release, self._of(release)
+            self._release, self._rounds = release, self._rounds.anew(self._unread(release))
 
-    def _of(self, release: str) -> FollowedLedger[DriftStanding]:
-        return FollowedLedger(self._ledger, watched, DriftStanding(release=release, watched=self._watched))
+    def _unread(self, release: str) -> DriftStanding:
+        return DriftStanding(release=release, watched=self._watched)
 
     def _write(self, kind: DriftEvent, standing: DriftStanding, body: dict[str, Any]) -> None:
         """Nothing where another loop has written meanwhile: whoever reads on finds what it wrote."""

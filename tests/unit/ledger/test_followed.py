@@ -53,3 +53,25 @@ def test_a_forged_event_is_told_as_one_whatever_it_says(store: Bucket) -> None:
     store.put(key(CHAIN, 2), forged.stored())
     with pytest.raises(UserError, match="Event 2 of vision/defects does not fit the chain"):
         followed(store).look()
+
+
+def test_who_reads_anew_misses_the_newest_event_that_was_read_before(store: Bucket) -> None:
+    put(store, 5)
+    reader = followed(store)
+    assert reader.look() == 5
+    del store.objects[key(CHAIN, 5)]
+    anew = reader.anew(0)
+    for _ in range(2):
+        with pytest.raises(UserError, match="Event 5 of vision/defects does not fit the chain: it was read before"):
+            anew.look()
+        with pytest.raises(UserError, match="Event 5 of vision/defects does not fit the chain: it was read before"):
+            anew.anew(0).read()
+
+
+def test_who_reads_anew_reads_all_of_a_chain_that_grew(store: Bucket) -> None:
+    put(store, 5)
+    reader = followed(store)
+    reader.look()
+    put(store, 7)
+    anew = reader.anew(10)
+    assert (anew.look(), anew.look()) == (17, 17)
