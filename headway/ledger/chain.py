@@ -98,11 +98,12 @@ class Ledger:
         also where the store has not the newest event any more that was read before."""
         self.word = None
         word = witnesses.ask(self._witness, self.chain)  # before the store: an event of meanwhile would look removed
-        if self._count:
-            self._again()
-        else:
-            self._read()
-        word.require(self.chain, self.environment, self._known.hashes)
+        with self._all_or_none():
+            if self._count:
+                self._again()
+            else:
+                self._read()
+            word.require(self.chain, self.environment, self._known.hashes)
         self.word = word
         return self.events
 
@@ -134,11 +135,12 @@ class Ledger:
     @contextmanager
     def _all_or_none(self) -> Generator[None]:
         """Nothing of a reading is kept where one event of it cannot be."""
-        mark = self._known.mark()
+        mark, end = self._known.mark(), self._end
         try:
             yield
         except BaseException:
             self._known.back_to(mark)
+            self._end = end
             raise
 
     def attest(self) -> None:

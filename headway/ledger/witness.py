@@ -83,8 +83,8 @@ class WitnessWord:
         raise UserError(
             f"The ledger of {chain} is not the one that was witnessed: {fact}.",
             "Its whole chain was written anew or cut off, or comes from a backup. Nothing is planned or decided on it; what serves goes on.",
-            "Find out who could do that, and restore the ledger from its copy. If this chain is the right one, say so:"
-            f" `headway release accept {chain} -e {environment or 'ENV'} --reason WHY`.",
+            "Find out who could do that, restore the ledger from its copy, and restart loops that still miss an event. If this chain is the"
+            f" right one, say so: `headway release accept {chain} -e {environment or 'ENV'} --reason WHY`.",
             Exit.REFUSED,
         )
 

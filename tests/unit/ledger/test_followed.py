@@ -8,9 +8,10 @@ import pytest
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event, genesis, key, unreadable
 from headway.ledger.followed import FollowedLedger
-from headway.ledger.witness import LedgerWitness
+from headway.ledger.witness import LedgerWitness, of
 from headway.problem import UserError
 from tests.unit.ledger.bucket import Bucket
+from tests.unit.ledger.test_witness import Noted
 
 CHAIN, ENVIRONMENT = "vision/defects", "prod"
 
@@ -28,12 +29,17 @@ def noted(events: Iterable[Event], before: int) -> int:
     return before
 
 
-def put(store: Bucket, count: int, actor: str = "ci", **body: object) -> list[Event]:
+def put(store: Bucket, count: int) -> list[Event]:
     """A chain that follows from its first event."""
-    made: list[Event] = []
-    for number in range(1, count + 1):
+    return put_after(store, [], count, "ci")
+
+
+def put_after(store: Bucket, before: list[Event], count: int, actor: str) -> list[Event]:
+    """A chain of so many events that goes on where `before` ends, in place of what is there."""
+    made = list(before)
+    for number in range(len(made) + 1, count + 1):
         previous = made[-1].hash if made else genesis(CHAIN, ENVIRONMENT)
-        made.append(Event(number=number, previous=previous, time="2026-11-25T12:00:00.000Z", actor=actor, kind="note", body=body))
+        made.append(Event(number=number, previous=previous, time="2026-11-25T12:00:00.000Z", actor=actor, kind="note", body={}))
         store.put(key(CHAIN, number), made[-1].stored())
     return made
 
@@ -75,3 +81,18 @@ def test_who_reads_anew_reads_all_of_a_chain_that_grew(store: Bucket) -> None:
     put(store, 7)
     anew = reader.anew(10)
     assert (anew.look(), anew.look()) == (17, 17)
+
+
+@pytest.mark.parametrize("read_before", [0, 2])
+def test_the_right_chain_is_read_on_once_it_is_back(store: Bucket, read_before: int) -> None:
+    witness = Noted()
+    reader = followed(store, witness)
+    right = put(store, read_before)
+    reader.look()
+    right = put_after(store, right, 5, "ci")
+    witness.words[CHAIN] = of(right[-1])
+    put_after(store, right[:read_before], 5, "mallory")
+    with pytest.raises(UserError, match="is not the one that was witnessed"):
+        reader.look()
+    put_after(store, right[:read_before], 5, "ci")
+    assert reader.look() == 5
