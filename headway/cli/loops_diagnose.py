@@ -48,6 +48,7 @@ def diagnose(
     from headway.diagnosis import alert_loop
     from headway.diagnosis.alertmanager import Alertmanagers
     from headway.diagnosis.cause_alert import MessagePlaces
+    from headway.ledger.kept import READ_AT_MOST
     from headway.listening import listening
     from headway.release.driver.following import followed
     from headway.release.evaluator.in_cluster import diagnosed_services
@@ -72,7 +73,7 @@ def diagnose(
     )
 
     def ledgers() -> "dict[str, Callable[[], FollowedLedger[ServiceState]]]":
-        return {chain: (lambda place=each.place: followed(place.ledger())) for chain, each in services().items()}
+        return {chain: (lambda place=each.place: followed(place.ledger(), READ_AT_MOST)) for chain, each in services().items()}
 
     releases = ReleaseSeries(ledgers, say)
     at_work = alert_loop.threads(loop)

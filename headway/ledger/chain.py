@@ -6,6 +6,7 @@ whoever takes the lease writes an event, and nothing that its former holder stil
 """
 
 import json
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -16,10 +17,10 @@ from headway.ledger import bundle
 from headway.ledger import lease as leases
 from headway.ledger import witness as witnesses
 from headway.ledger.events import ACCEPTED, BOUND, Event, canonical, digest, genesis, key
-from headway.ledger.kept import ChainKnown, EventsKept, FirstKept, Kept, KeptAgain, NewestGoneError
+from headway.ledger.kept import ChainKnown, EventsKept, FirstKept, Kept, KeptAgain, NewestGoneError, UnfinishedError
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, standing
 from headway.ledger.proof import START, ChainEnd, ChainFlaw, refusal
-from headway.ledger.reading import contents_of, proof, proven, written
+from headway.ledger.reading import contents_of, listings, proof, proven
 from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError, create_or_agree
 from headway.ledger.witness import LedgerWitness, SilentWitnessError, WitnessWord
 from headway.problem import Exit, Problem, UserError
@@ -43,6 +44,7 @@ class Ledger:
         witness: LedgerWitness | None = None,
         kept: Kept | None = None,
         seen: ChainEnd = START,
+        at_most: float = math.inf,
     ) -> None:
         self._store, self.chain, self.environment, self._actor, self._now = store, chain, environment, actor, now
         self._witness = witness
@@ -53,6 +55,8 @@ class Ledger:
         self._end = START
         self._seen = seen
         """What an earlier reader of the same process has seen of it."""
+        self._at_most = at_most
+        """Bytes of events that are read at one look."""
         self._mine: tuple[int, datetime] | None = None
         """The term that was taken here, and until when it lives without another renewal."""
         self._missed: tuple[int, datetime] | None = None
@@ -63,10 +67,10 @@ class Ledger:
         """What has been read or written so far, in order; nothing where something else is kept in their place."""
         return tuple(self._events.events)
 
-    def keeping(self, kept: Kept) -> "Ledger":
+    def keeping(self, kept: Kept, at_most: float) -> "Ledger":
         """The same chain, of which nothing is read yet, for who keeps something else than its events. It must have what was read here."""
         seen = self._end if self._end.number > self._seen.number else self._seen
-        return Ledger(self._store, self.chain, self.environment, self._actor, self._now, self._witness, kept, seen)
+        return Ledger(self._store, self.chain, self.environment, self._actor, self._now, self._witness, kept, seen, at_most)
 
     @property
     def _count(self) -> int:
@@ -89,8 +93,8 @@ class Ledger:
         return self.word.unheard(self.chain) if self.word else None
 
     def read(self) -> Sequence[Event]:
-        """Read what is new. Raises UserError for a chain that has a flaw or that its witness contradicts,
-        UnreachableError when the store does not answer."""
+        """Read what is new. Raises UserError for a chain that has a flaw or that its witness contradicts, UnfinishedError while there is
+        more of it than is read at once, UnreachableError when the store does not answer."""
         return self.look() if self.word is None else self._read()  # later events follow those that it was asked about
 
     def look(self) -> Sequence[Event]:
@@ -99,38 +103,46 @@ class Ledger:
         self.word = None
         word = witnesses.ask(self._witness, self.chain)  # before the store: an event of meanwhile would look removed
         with self._all_or_none():
-            if self._count:
-                self._again()
-            else:
-                self._read()
-            word.require(self.chain, self.environment, self._known.hashes)
+            finished = self._again() if self._count else self._read_on()
+            seen, read = self._seen.number, self._known.hashes
+            if seen and (finished or seen <= self._count) and read.of(seen) != self._seen.hash:
+                raise self._gone(seen)
+            if finished:
+                word.require(self.chain, self.environment, read)
+        if not finished:
+            raise UnfinishedError(self.chain, self._count)
         self.word = word
         return self.events
 
-    def _again(self) -> None:
+    def _again(self) -> bool:
         """Also what was read last, which must be there still."""
         again, number = KeptAgain(self._known), self._count
         gone = self._gone(number)
         with self._all_or_none():
             try:
                 after = ChainEnd(number - 1, self._known.before, self._end.bound)
-                found = proven(self._store, self.chain, self.environment, after, again)
+                found = proven(self._store, self.chain, self.environment, after, again, self._at_most)
             except NewestGoneError:
                 raise gone from None
             if not again.there:
                 raise gone
             self._end = found.end
+        return not found.unfinished
 
     def _gone(self, number: int) -> UserError:
         return refusal(self.chain, ChainFlaw(number, "it was read before, and now it is gone or another one"))
 
     def _read(self) -> Sequence[Event]:
-        with self._all_or_none():
-            found = proven(self._store, self.chain, self.environment, self._end, self._known)
-            if self._seen.number and self._known.hashes.of(self._seen.number) != self._seen.hash:
-                raise self._gone(self._seen.number)
-            self._end = found.end
+        if not self._read_on():
+            raise UnfinishedError(self.chain, self._count)
         return self.events
+
+    def _read_on(self) -> bool:
+        """Whether that was all."""
+        with self._all_or_none():
+            found = proven(self._store, self.chain, self.environment, self._end, self._known, self._at_most)
+            self._end = found.end
+        return not found.unfinished
 
     @contextmanager
     def _all_or_none(self) -> Generator[None]:
@@ -229,7 +241,7 @@ class Ledger:
     def _require_room(self, number: int) -> None:
         """A number below others is a hole: whoever filled it would hide that events were removed, or forged. And an event
         that was deleted is one still, though the store would let it be written again."""
-        keys = written(self._store, self.chain, number - 1)
+        keys = next(listings(self._store, self.chain, number - 1), ())
         if not keys or (keys[0].key == key(self.chain, number) and all(one.once for one in keys)):
             return
         kept = FirstKept()

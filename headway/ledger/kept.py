@@ -22,10 +22,22 @@ State = TypeVar("State")
 KEPT_AT_MOST = 16 << 20
 """Bytes of memory of what a loop keeps of one chain: some 3,000 releases."""
 READ_AT_MOST = 256 << 20
-"""Bytes of events of one chain at one look of a loop."""
+"""Bytes of events of one chain at one look of a loop that has others to look at; at the next one it goes on."""
 _WEIGHED_EVERY = 1 << 20
 """Bytes of events after which the state is weighed again; they make at most some 25 times as much memory."""
 _OF_ALL = (type, ModuleType, FunctionType, Enum)
+
+
+class UnfinishedError(UserError):
+    """A chain is longer than what is read at one look."""
+
+    def __init__(self, chain: str, count: int) -> None:
+        super().__init__(
+            f"The ledger of {chain} is long: {count} events of it are read so far.",
+            "Nothing is said of this service until all are; what serves goes on.",
+            "Wait: each look reads on.",
+            Exit.UNDER_WAY,
+        )
 
 
 class NewestGoneError(Exception):
@@ -131,31 +143,26 @@ class FirstKept:
 @dataclass
 class StateKept(Generic[State]):
     """What `step` makes of the events; `state` is replaced and never changed. Raises UserError for a chain of which more would be
-    kept, or would have to be read at once, than `KEPT_AT_MOST` and `READ_AT_MOST`."""
+    kept than `KEPT_AT_MOST`."""
 
     chain: str
     state: State
     step: Callable[[Iterable[Event], State], State]
-    _read: int = 0
     _unweighed: int = 0
 
     def take(self, event: Event, hash_: str, size: int, /) -> None:
         self.state = self.step((event,), self.state)
-        self._read += size
         self._unweighed += size
-        if self._read > READ_AT_MOST:
-            raise self._left_out(f"more than {READ_AT_MOST >> 20} MiB of events are new in it")
         if self._unweighed > _WEIGHED_EVERY:
             self._unweighed = 0
             if weighs_more(self.state, KEPT_AT_MOST):
                 raise self._left_out(f"what has to be kept of it takes more than {KEPT_AT_MOST >> 20} MiB")
 
     def mark(self) -> tuple[State, int]:
-        self._read = 0
         return self.state, self._unweighed
 
     def back_to(self, mark: tuple[State, int], /) -> None:
-        (self.state, self._unweighed), self._read = mark, 0
+        self.state, self._unweighed = mark
 
     def _left_out(self, fact: str) -> UserError:
         return UserError(

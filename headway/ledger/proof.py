@@ -43,6 +43,8 @@ class ChainProof:
     """None where whoever had it proven took each of them."""
     flaws: tuple[ChainFlaw, ...]
     end: ChainEnd
+    unfinished: bool = False
+    """Whether there is more, which was not read."""
 
 
 Take = Callable[[Event, str, int], None]

@@ -4,12 +4,15 @@ has it, so that no reader's memory grows with what somebody else writes.
 What is kept is the reader's matter: all events (people's commands), or what follows from them (loops, `kept.StateKept`).
 """
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 from headway.ledger import bundle
+from headway.ledger import store as stores
 from headway.ledger import witness as witnesses
-from headway.ledger.events import key
+from headway.ledger.events import digest, key
 from headway.ledger.kept import EventsKept, Kept, NewestGoneError
 from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainHashes, ChainProof, counting, listed, prove_each, refusal
 from headway.ledger.store import LedgerStore, MissingStoreError, Written
@@ -22,39 +25,87 @@ _BUNDLES_AT_ONCE = 4
 """Of up to `store.LARGEST` bytes each."""
 
 
-def proof(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START, kept: Kept | None = None) -> ChainProof:
-    """What the store holds of a chain after `after`. `kept` takes the events; without it the proof has them. What `kept` took of
-    a chain with a flaw is for its owner to take back. Raises UnreachableError, and what `kept` raises."""
-    events = EventsKept()
+@dataclass
+class _Room:
+    """How many bytes may be read yet."""
+
+    left: float
+
+    def of(self, objects: Iterable[tuple[str, bytes]]) -> Iterator[tuple[str, bytes]]:
+        """As many as there is room for, but one."""
+        for name, content in objects:
+            yield name, content
+            self.left -= len(content)
+            if self.left <= 0:
+                return
+
+
+def proof(
+    store: LedgerStore,
+    chain: str,
+    environment: str | None,
+    after: ChainEnd = START,
+    kept: Kept | None = None,
+    at_most: float = math.inf,
+) -> ChainProof:
+    """What the store holds of a chain after `after`, or of that some `at_most` bytes. `kept` takes the events; without it the proof has
+    them. What `kept` took of a chain with a flaw is for its owner to take back. Raises UnreachableError, and what `kept` raises."""
+    events, room = EventsKept(), _Room(at_most)
     kept = events if kept is None else kept
-    start = kept.mark()
-    keys = written(store, chain, after.number)
+    found = ChainProof((), (), after)
+    for keys in listings(store, chain, after.number):
+        found = _of_listed(store, chain, environment, keys, found.end, kept, room)
+        if found.flaws or room.left <= 0:
+            break
+    return ChainProof(tuple(events.events), found.flaws, found.end, room.left <= 0)
+
+
+def _of_listed(
+    store: LedgerStore, chain: str, environment: str | None, keys: Sequence[Written], after: ChainEnd, kept: Kept, room: _Room
+) -> ChainProof:
     if not all(one.once for one in keys):
-        found = _until_flawed(chain, environment, counting(chain, environment, _ever(store, keys), after), after, kept)
-    elif flaws := listed(chain, [one.key for one in keys], after.number):
+        objects = room.of(counting(chain, environment, _ever(store, keys), after))
+        return _until_flawed(chain, environment, objects, after, kept)
+    names = [one.key for one in keys]
+    if flaws := listed(chain, names, after.number):
         return ChainProof((), flaws, after)
-    else:
-        names = [one.key for one in keys]
-        found = _bundled(store, chain, environment, names, kept) if not after.number else None
-        if found is None:  # the events themselves decide, whatever somebody put into a bundle
-            kept.back_to(start)
-            found = prove_each(chain, environment, contents_of(store, names), kept.take, after)
-    return ChainProof(tuple(events.events), found.flaws, found.end)
+    start, left = kept.mark(), room.left
+    found = _bundled(store, chain, environment, names, after, kept, room)
+    if found is None:  # the events themselves decide, whatever somebody put into a bundle
+        kept.back_to(start)
+        room.left = left
+        found = prove_each(chain, environment, room.of(contents_of(store, names)), kept.take, after)
+    return found
 
 
-def _bundled(store: LedgerStore, chain: str, environment: str | None, keys: Sequence[str], kept: Kept) -> ChainProof | None:
+def _bundled(
+    store: LedgerStore, chain: str, environment: str | None, keys: Sequence[str], after: ChainEnd, kept: Kept, room: _Room
+) -> ChainProof | None:
     """The proof by bundles; None where there are none, or not those of the chain."""
-    bundles = bundle.whole(len(keys))
+    if bundle.whole(after.number + len(keys)) <= -(-after.number // bundle.EVENTS):
+        return None
     try:
-        found = prove_each(chain, environment, _packed(store, chain, keys, bundles), kept.take) if bundles else None
+        found = prove_each(chain, environment, room.of(_packed(store, chain, keys, after.number)), kept.take, after)
     except (UserError, NewestGoneError):
         return None  # of what a bundle has, or of the chain, which will be said again
-    return None if found is None or found.flaws else found
+    if found.flaws:
+        return None
+    if room.left <= 0:  # no event after it holds its bundle to what the chain says
+        last = store.get(key(chain, found.end.number))
+        return found if last is not None and digest(last) == found.end.hash else None
+    return found
 
 
-def proven(store: LedgerStore, chain: str, environment: str | None, after: ChainEnd = START, kept: Kept | None = None) -> ChainProof:
+def proven(
+    store: LedgerStore,
+    chain: str,
+    environment: str | None,
+    after: ChainEnd = START,
+    kept: Kept | None = None,
+    at_most: float = math.inf,
+) -> ChainProof:
     """A proof without a flaw. Raises UserError for a chain that has one, UnreachableError."""
-    found = proof(store, chain, environment, after, kept)
+    found = proof(store, chain, environment, after, kept, at_most)
     if found.flaws:
         raise refusal(chain, found.flaws[0])
     return found
@@ -78,19 +129,28 @@ def verify(
 ) -> tuple[str, ...]:
     """Every flaw of a chain, as sentences; empty for a sound one. Reads the whole chain, also what lies beside it, and
     says what somebody did to it that no reader believes. `word`: what its witness said, before that."""
-    keys, hashes = written(store, chain, 0), ChainHashes()
-    objects = counting(chain, environment, _ever(store, keys))
+    hashes, again = ChainHashes(), list[Written]()
+
+    def ever() -> Iterator[tuple[str, Iterable[bytes], bool]]:
+        for keys in listings(store, chain, 0):
+            again.extend(one for one in keys if not one.once)
+            yield from _ever(store, keys)
+
+    objects = counting(chain, environment, ever())
     found = prove_each(chain, environment, objects, lambda _, each, __: hashes.add(each), head=head, beyond=True)
-    later = (
-        f"{one.key} was deleted or written again; what was first written there and follows the chain counts" for one in keys if not one.once
-    )
+    later = (f"{one.key} was deleted or written again; what was first written there and follows the chain counts" for one in again)
     against = word.against(hashes) if word else None
     return (*(flaw.fact for flaw in found.flaws), *([against] if against else []), *later)
 
 
-def written(store: LedgerStore, chain: str, number: int) -> Sequence[Written]:
-    """Everything below `events/` that comes after event `number`; 0 is before the first."""
-    return store.written(f"{chain}/events/", key(chain, number) if number else "")
+def listings(store: LedgerStore, chain: str, number: int) -> Iterator[Sequence[Written]]:
+    """Everything below `events/` that comes after event `number`, as many at once as a store lists; 0 is before the first."""
+    after = key(chain, number) if number else ""
+    while keys := store.written(f"{chain}/events/", after):
+        yield keys
+        if len(keys) < stores.LISTED_AT_ONCE:
+            return
+        after = keys[-1].key
 
 
 def _until_flawed(chain: str, environment: str | None, objects: Iterator[tuple[str, bytes]], after: ChainEnd, kept: Kept) -> ChainProof:
@@ -113,15 +173,17 @@ def _until_flawed(chain: str, environment: str | None, objects: Iterator[tuple[s
     return ChainProof((), tuple(flaws), after)
 
 
-def _packed(store: LedgerStore, chain: str, keys: Sequence[str], bundles: int) -> Iterator[tuple[str, bytes]]:
-    """The objects of `keys`, as far as possible from so many bundles."""
-    for first in range(1, bundles + 1, _BUNDLES_AT_ONCE):
+def _packed(store: LedgerStore, chain: str, keys: Sequence[str], after: int) -> Iterator[tuple[str, bytes]]:
+    """The objects of `keys`, which come after event `after`, as far as possible from bundles."""
+    begun, bundles = -(-after // bundle.EVENTS), bundle.whole(after + len(keys))
+    yield from contents_of(store, keys[: bundle.EVENTS * begun - after])
+    for first in range(begun + 1, bundles + 1, _BUNDLES_AT_ONCE):
         some = range(first, min(bundles + 1, first + _BUNDLES_AT_ONCE))
         packed = dict(contents_of(store, [bundle.key(chain, each) for each in some]))
         for each in some:
             unpacked = bundle.unpacked(chain, each, packed.pop(bundle.key(chain, each), None))
-            yield from unpacked or contents_of(store, keys[bundle.EVENTS * (each - 1) : bundle.EVENTS * each])
-    yield from contents_of(store, keys[bundle.EVENTS * bundles :])
+            yield from unpacked or contents_of(store, keys[bundle.EVENTS * (each - 1) - after : bundle.EVENTS * each - after])
+    yield from contents_of(store, keys[bundle.EVENTS * bundles - after :])
 
 
 def contents_of(store: LedgerStore, keys: Sequence[str]) -> Iterator[tuple[str, bytes]]:

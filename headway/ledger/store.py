@@ -29,8 +29,10 @@ TIMEOUT_SECONDS = 10.0
 LARGEST = 16 << 20
 """Bytes of an object; a released contract has some 10,000."""
 
+LISTED_AT_ONCE = 100_000
+"""Keys, with what is remembered of them; a chain may have more, which are listed after these."""
 MOST_VERSIONS = 300_000
-"""Of the keys below a prefix, as many as are listed: eight years of a watched service's windows, and some 150 MB of memory."""
+"""Of so many keys: some 150 MB of memory. A key of an event has one, and few more where somebody deleted it."""
 
 REPLACED_KEPT = timedelta(hours=12)
 """How long nobody may delete a writing of what is replaced in place, where the bucket locks what is written: longer than any lease is
@@ -96,8 +98,8 @@ class LedgerStore(Protocol):
         ...
 
     def written(self, prefix: str, after: str = "") -> tuple[Written, ...]:
-        """Keys that begin with `prefix` and sort after `after`, sorted: also those that were deleted, where the store
-        remembers them. Raises UnreachableError."""
+        """The first LISTED_AT_ONCE keys, or more, that begin with `prefix` and sort after `after`, sorted: also those that were
+        deleted, where the store remembers them. Raises UnreachableError."""
         ...
 
     def create(self, key: str, body: bytes) -> None:
@@ -328,7 +330,9 @@ def _remembered(root: str, prefix: str, after: str, pages: Iterable[Mapping[str,
         for one in page.get("Versions", []):
             versions.setdefault(one["Key"], []).insert(0, one["VersionId"])
         deleted.update(one["Key"] for one in page.get("DeleteMarkers", []) if one["IsLatest"])
-    found = (Written(key.removeprefix(root), tuple(each), key not in deleted) for key, each in sorted(versions.items()))
+        if len(versions) > LISTED_AT_ONCE:  # the last of them may have writings on the next page
+            break
+    found = (Written(key.removeprefix(root), tuple(each), key not in deleted) for key, each in sorted(versions.items())[:LISTED_AT_ONCE])
     return tuple(one for one in found if one.key > after)
 
 

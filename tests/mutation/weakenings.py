@@ -600,7 +600,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     "Fill a loop by a ledger": (
         opened("what is kept is not weighed", "if weighs_more(self.state, KEPT_AT_MOST):", "if weighs_more(None, KEPT_AT_MOST):"),
         opened("a container is as large as itself", "        found.extend(gc.get_referents(one))\n"),
-        opened("any number of bytes at a look", "if self._read > READ_AT_MOST:", "if size > READ_AT_MOST:"),
+        opened("any number of bytes at a look", "if self.left <= 0:", "if self.left <= -math.inf:", "headway/ledger/reading.py"),
         opened(
             "loops keep the events too",
             "        self.kept.take(event, hash_, size)\n",

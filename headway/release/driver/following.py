@@ -1,5 +1,6 @@
 """A service as a loop follows it: by its chain, and without the events of it."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -12,9 +13,10 @@ _EXPLAINED = 100
 """So many releases back a loop knows what each changed in the contract."""
 
 
-def followed(ledger: Ledger) -> FollowedLedger[ServiceState]:
-    """The service of that chain; of releases before the newest one no decision, no plan's document and nothing learned."""
-    return FollowedLedger(ledger, after, ServiceState())
+def followed(ledger: Ledger, at_most: float = math.inf) -> FollowedLedger[ServiceState]:
+    """The service of that chain; of releases before the newest one no decision, no plan's document and nothing learned. `at_most`: bytes that
+    are read at one look."""
+    return FollowedLedger(ledger, after, ServiceState(), at_most)
 
 
 def after(events: Iterable[Event], service: ServiceState) -> ServiceState:

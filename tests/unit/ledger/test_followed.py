@@ -5,9 +5,13 @@ from datetime import UTC, datetime
 
 import pytest
 
+from headway.ledger import bundle
+from headway.ledger import store as stores
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event, genesis, key, unreadable
 from headway.ledger.followed import FollowedLedger
+from headway.ledger.kept import UnfinishedError
+from headway.ledger.reading import verify
 from headway.ledger.witness import LedgerWitness, of
 from headway.problem import UserError
 from tests.unit.ledger.bucket import Bucket
@@ -96,3 +100,59 @@ def test_the_right_chain_is_read_on_once_it_is_back(store: Bucket, read_before: 
         reader.look()
     put_after(store, right[:read_before], 5, "ci")
     assert reader.look() == 5
+
+
+LENGTH = 2 * bundle.EVENTS + 7
+
+
+def looks(reader: FollowedLedger[int]) -> int:
+    """How many looks it takes until all is read."""
+    for count in range(1, 100):
+        try:
+            assert reader.look() == LENGTH
+        except UnfinishedError:
+            continue
+        return count
+    raise AssertionError
+
+
+def packed(store: Bucket, events: list[Event], number: int) -> None:
+    store.put(bundle.key(CHAIN, number), b"\n".join(event.stored() for event in events[100 * (number - 1) : 100 * number]))
+
+
+@pytest.mark.parametrize("bundles", [(), (1, 2), (2,)])
+def test_a_chain_of_any_length_is_read_by_turns(store: Bucket, bundles: tuple[int, ...]) -> None:
+    witness = Noted()
+    made = put(store, LENGTH)
+    witness.words[CHAIN] = of(made[-1])
+    for number in bundles:
+        packed(store, made, number)
+    one = len(made[-1].stored())
+    reader = FollowedLedger(chain(store, witness), noted, 0, 50 * one)
+    with pytest.raises(UnfinishedError, match=r"is long: 5[0-9] events of it are read so far"):
+        reader.look()
+    assert looks(reader) == 4
+    assert followed(store, witness).look() == LENGTH
+
+
+def test_a_forged_bundle_at_whose_middle_a_look_ends_is_not_believed(store: Bucket) -> None:
+    packed(store, put_after(store, [], LENGTH, "mallory"), 1)
+    made = put(store, LENGTH)
+    assert looks(FollowedLedger(chain(store), noted, 0, 50 * len(made[-1].stored()))) == 5
+
+
+def test_a_store_lists_a_long_chain_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Listing(Bucket):
+        def written(self, prefix: str, after: str = "") -> tuple[stores.Written, ...]:
+            return super().written(prefix, after)[:40]
+
+    monkeypatch.setattr(stores, "LISTED_AT_ONCE", 40)
+    store = Listing(versioned=False)
+    made = put(store, LENGTH)
+    packed(store, made, 1)
+    assert followed(store).look() == LENGTH
+    assert len(chain(store).read()) == LENGTH
+    assert verify(store, CHAIN, ENVIRONMENT, made[-1].hash) == ()
+    del store.objects[key(CHAIN, 120)]
+    with pytest.raises(UserError, match="Event 120 of vision/defects does not fit the chain: it is missing"):
+        followed(store).look()

@@ -48,8 +48,12 @@ def written(root: Path, chain: str, told: list[tuple[str, dict[str, Any]]]) -> N
         previous = this.hash
 
 
+def opened(root: Path, chain: str) -> Ledger:
+    return Ledger(FolderStore(root), chain, ENVIRONMENT, "loop", lambda: datetime(2026, 11, 21, tzinfo=UTC))
+
+
 def opening(root: Path, chain: str) -> Callable[[], Any]:
-    return lambda: followed(Ledger(FolderStore(root), chain, ENVIRONMENT, "loop", lambda: datetime(2026, 11, 21, tzinfo=UTC)))
+    return lambda: followed(opened(root, chain))
 
 
 def looked(root: Path) -> tuple[dict[tuple[str, ...], float], list[str], int]:
@@ -106,12 +110,15 @@ def test_a_service_whose_releases_fill_memory_is_left_out_alone(root: Path) -> N
     assert "vision/noisy: its releases cannot be read: The ledger of vision/noisy is more than a loop reads" in said[0]
 
 
-def test_more_than_is_read_at_a_look_leaves_its_service_out(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "READ_AT_MOST", MIB)
+def test_more_than_is_read_at_a_look_is_read_at_the_next(root: Path) -> None:
     written(root, NOISY, [("asked", {"wish": "none", "reason": "", "more": "x" * 10_000})] * 110)
-    series, said, _ = looked(root)
-    assert series.get(("headway_release_unread", "vision", "noisy")) == 1
-    assert "more than 1 MiB of events are new in it" in "".join(said)
+    said: list[str] = []
+    series = ReleaseSeries(lambda: {NOISY: lambda: followed(opened(root, NOISY), MIB)}, said.append)
+    series.look()
+    assert shown(series) == {("headway_release_unread", "vision", "noisy"): 1}
+    assert "The ledger of vision/noisy is long: 10" in "".join(said)
+    series.look()
+    assert shown(series).get(("headway_release_state", "vision", "noisy", "r2", "deploying")) == 1
 
 
 def test_an_object_of_any_size_is_no_event_and_is_not_read_whole(root: Path) -> None:
@@ -126,22 +133,30 @@ def test_an_object_of_any_size_is_no_event_and_is_not_read_whole(root: Path) -> 
     assert "at most 1048576 are read" in verify(FolderStore(root), NOISY, ENVIRONMENT)[0]
 
 
+class Endless:
+    """A bucket's client, to which there is always another page; `keys`: of a thousand writings."""
+
+    def __init__(self, keys: int) -> None:
+        self.pages, self.keys = 0, keys
+
+    def get_paginator(self, _: str) -> "Endless":
+        return self
+
+    def paginate(self, **_: str) -> Iterator[dict[str, Any]]:
+        while self.pages < 100:
+            self.pages += 1
+            yield {"Versions": [{"Key": key(NOISY, 1000 * self.pages + n % self.keys), "VersionId": "1"} for n in range(1000)]}
+
+
 def test_writings_without_end_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Endless:
-        """A bucket's client, to which there is always another page."""
-
-        pages = 0
-
-        def get_paginator(self, _: str) -> "Endless":
-            return self
-
-        def paginate(self, **_: str) -> Iterator[dict[str, Any]]:
-            while self.pages < 100:
-                self.pages += 1
-                yield {"Versions": [{"Key": key(NOISY, 1000 * self.pages + n), "VersionId": "1"} for n in range(1000)]}
-
-    client = Endless()
     monkeypatch.setattr(store, "MOST_VERSIONS", 5000)
+    client = Endless(10)
     with pytest.raises(UserError, match="more than 5000 writings"):
         store.S3Store(client, "bucket").written(f"{NOISY}/events/")
     assert client.pages == 6
+
+
+def test_keys_without_end_are_listed_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "LISTED_AT_ONCE", 2500)
+    found = store.S3Store(client := Endless(1000), "bucket").written(f"{NOISY}/events/")
+    assert (len(found), client.pages, found[-1].key) == (2500, 3, key(NOISY, 3499))
