@@ -27,10 +27,10 @@ GPU_MEMORY = f"{PREFIX}/gpu-memory"
 """Annotation of pods: GPU memory of the envelope, for alerts, the memory gate and admission."""
 QUARANTINE = f"{PREFIX}/quarantine"
 """Taint and annotation of a node that is set apart; no workload may tolerate it."""
-MIG_TAINT = "startup-taint.cluster-autoscaler.kubernetes.io/mig-layout"
-"""Taint of a node that is still to be cut by MIG; the loop of node health takes it off. The Cluster Autoscaler knows taints of this prefix by
-itself (`StartupTaintPrefix` in its `utils/taints/taints.go`, 1.35.2): it takes the node for one that starts, and plans nodes to come without
-it."""
+MIG_TAINT = f"{PREFIX}/mig-layout"
+"""Taint of a node that is still to be cut by MIG; the loop of node health takes it off. The Cluster Autoscaler is told of it (`--startup-taint`:
+`IsStartupTaint` in its `utils/taints/taints.go`, 1.35.2): it takes the node for one that starts, and plans nodes to come without it. The prefix
+that it knows by itself lies below kubernetes.io, which EKS keeps to itself (alphagov/govuk-infrastructure#1264, of taints)."""
 MIG_CONFIG, MIG_STATE = "nvidia.com/mig.config", "nvidia.com/mig.config.state"
 """Labels of NVIDIA's MIG manager: the layout that is asked for, and how far it is (NVIDIA/mig-parted, `pkg/mig/reconfigure`)."""
 MIG_STARTUP_SECONDS = 1800

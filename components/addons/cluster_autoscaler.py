@@ -15,7 +15,7 @@ from components.addons.service_account import Annotations, service_account
 from components.permissions import Statement
 from components.versions import CLUSTER_AUTOSCALER
 from headway.contract.pool import Pool
-from headway.wire import MIG_STARTUP_SECONDS
+from headway.wire import MIG_STARTUP_SECONDS, MIG_TAINT
 
 NAMESPACE = "cluster-autoscaler"
 SERVICE_ACCOUNT = "cluster-autoscaler"
@@ -27,6 +27,7 @@ OTHERS = 1
 
 def values(cluster_name: str, region: str, pools: Sequence[Pool], annotations: Annotations = None) -> dict[str, Any]:
     """Chart values; node groups are told apart by the pool names that their Auto Scaling groups carry."""
+    cut = any(pool.sharing.mode == "mig" for pool in pools)
     return {
         "autoDiscovery": {"clusterName": cluster_name},
         "awsRegion": region,
@@ -43,7 +44,7 @@ def values(cluster_name: str, region: str, pools: Sequence[Pool], annotations: A
             # A GPU node takes minutes to boot, join and label itself.
             "max-node-provision-time": "20m",
             # By itself 15 minutes: a node that MIG still cuts would count as broken then, and another one would be made.
-            **({"max-node-startup-time": f"{MIG_STARTUP_SECONDS // 60}m"} if any(pool.sharing.mode == "mig" for pool in pools) else {}),
+            **({"max-node-startup-time": f"{MIG_STARTUP_SECONDS // 60}m", "startup-taint": MIG_TAINT} if cut else {}),
             "scale-down-delay-after-add": "15m",
             "scale-down-gpu-utilization-threshold": "0.01",
             "scale-down-unneeded-time": "15m",

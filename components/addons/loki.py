@@ -60,6 +60,9 @@ def values(*, bucket: pulumi.Input[str], region: str, days: int, annotations: An
             "podDisruptionBudget": dict(ONE_AT_A_TIME),
             "verboseLogging": False,
         },
+        # A pod that is not ready has no address behind a Service, and one that finds nobody to join gives up in minutes (grafana/dskit,
+        # `kv/memberlist/memberlist_client.go`): the first would wait for itself.
+        "memberlist": {"service": {"publishNotReadyAddresses": True}},
         # Caches and canary are for installations many times this size.
         "chunksCache": {"enabled": False},
         "resultsCache": {"enabled": False},

@@ -19,7 +19,7 @@ LABEL = "k8s.amazonaws.com/accelerator"
 WHOLE_GPUS = ("nvidia.com/gpu", "habana.ai/gaudi", "gpu.intel.com/xe", "amd.com/gpu", "microsoft.com/directx")
 """`utils/gpu/gpu.go`, GPUVendorResourceNames."""
 STARTUP_TAINTS = ("ignore-taint.cluster-autoscaler.kubernetes.io/", "startup-taint.cluster-autoscaler.kubernetes.io/")
-"""`utils/taints/taints.go`: a node with such a taint is not ready yet, and a node to come is planned without it."""
+"""`utils/taints/taints.go`: a node with such a taint, or the one of `--startup-taint`, is not ready yet, and a node to come is planned without it."""
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 """`utils/drain/drain.go`."""
 _HINTS = "k8s.io/cluster-autoscaler/node-template/"
@@ -27,9 +27,10 @@ _HINTS = "k8s.io/cluster-autoscaler/node-template/"
 Body = Mapping[str, Any]
 
 
-def is_ready(node: Body) -> bool:
+def is_ready(node: Body, startup_taint: str = "") -> bool:
     """`processors/customresources/gpu_processor.go`, FilterOutNodesWithUnreadyResources, and startup taints."""
-    if any(str(taint["key"]).startswith(STARTUP_TAINTS) for taint in (node.get("spec") or {}).get("taints") or ()):
+    keys = [str(taint["key"]) for taint in (node.get("spec") or {}).get("taints") or ()]
+    if any(key.startswith(STARTUP_TAINTS) or key == startup_taint for key in keys):
         return False
     return LABEL not in node["metadata"]["labels"] or _whole_gpu(node) is not None
 

@@ -59,18 +59,20 @@ def counted(world: AutoscalerWorld, arguments: AutoscalerArguments) -> tuple[Gro
     return tuple(found)
 
 
-def ready(node: Body) -> bool:
+def ready(node: Body, arguments: AutoscalerArguments) -> bool:
     """Conditions and taints (`utils/kubernetes/ready.go`, GetNodeReadiness), and its GPUs where it is to have some. The
     taint goes a moment after the condition comes: until then the node is one that starts."""
     conditions = {each["type"]: each["status"] for each in (node.get("status") or {}).get("conditions") or ()}
     if conditions.get("Ready") != "True" or "True" in (conditions.get("DiskPressure"), conditions.get("NetworkUnavailable")):
         return False
-    return not any(taint["key"] in _NOT_READY for taint in (node.get("spec") or {}).get("taints") or ()) and is_ready(node)
+    if any(taint["key"] in _NOT_READY for taint in (node.get("spec") or {}).get("taints") or ()):
+        return False
+    return is_ready(node, arguments.startup_taint)
 
 
 def _sort(node: Body, now: datetime, arguments: AutoscalerArguments) -> str:
     """`clusterstate/clusterstate.go`, updateReadinessStats: a young node that is not ready is one that starts."""
-    if ready(node):
+    if ready(node, arguments):
         return "ready"
     return "starting" if when(node["metadata"]["creationTimestamp"]) + arguments.max_node_startup_time > now else "unready"
 
@@ -110,10 +112,12 @@ def _backed_off(before: GroupBackoff | None, now: datetime, arguments: Autoscale
     return GroupBackoff(until=now + lasts, lasts=lasts, failed=now)
 
 
-def next_node(group: ScalableGroup, seen: Body | None, daemon_sets: Sequence[Body]) -> SimulatedRoom:
+def next_node(group: ScalableGroup, seen: Body | None, daemon_sets: Sequence[Body], arguments: AutoscalerArguments) -> SimulatedRoom:
     """The node that the group would give, with what daemon sets take of it: like one that it gave, else by its tags
     and what EKS says of it (`aws_manager.go`, buildNodeFromTemplate; `simulator/node_info_utils.go`)."""
     node = _like(seen) if seen else _by_tags(group)
+    taints = [taint for taint in node["spec"]["taints"] if taint["key"] != arguments.startup_taint]
+    node = {**node, "spec": {"taints": taints}}
     return SimulatedRoom.of(node, [pod for each in daemon_sets if fits(pod := each["spec"]["template"], node)])
 
 

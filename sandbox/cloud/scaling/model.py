@@ -27,6 +27,7 @@ class AutoscalerArguments:
     """Its command line, as far as a turn is decided by it."""
 
     expander: tuple[str, ...] = ("least-waste",)
+    startup_taint: str = ""
     priorities: Mapping[int, Sequence[str]] = field(default_factory=dict[int, Sequence[str]])
     """Patterns of group names by priority: the ConfigMap `cluster-autoscaler-priority-expander`."""
     scan_interval: timedelta = timedelta(seconds=10)

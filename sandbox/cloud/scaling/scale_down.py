@@ -87,7 +87,7 @@ def terminations(
     for name in sorted(found, key=lambda name: (bool(found[name]), state.unneeded[name], name)):
         count, node = next((count, node) for count in counts for node in count.settled if _name(node) == name)
         group = count.group
-        threshold = arguments.scale_down_unneeded_time if ready(node) else arguments.scale_down_unready_time
+        threshold = arguments.scale_down_unneeded_time if ready(node, arguments) else arguments.scale_down_unready_time
         if threshold and state.unneeded[name] + threshold >= world.now:
             continue
         if sizes[group.name] <= group.min or len(chosen) == arguments.max_scale_down_parallelism:

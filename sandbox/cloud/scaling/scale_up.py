@@ -56,7 +56,7 @@ def scale_up(
         return ScaleUp()
     if _are_new(old, world.now):
         return ScaleUp(waits=True)
-    options = [option for count in counts if (option := _option(old, count, world, state))]
+    options = [option for count in counts if (option := _option(old, count, world, arguments, state))]
     helped = {_name(pod) for option in options for pod in option.pods}
     said = tuple(_helpless(pod) for pod in old if _name(pod) not in helped)
     if not options:
@@ -71,7 +71,9 @@ def scale_up(
     return ScaleUp(change=CapacityChange(group=group.name, capacity=capacity), said=(up, *said))
 
 
-def _option(pods: Sequence[Body], count: GroupCount, world: AutoscalerWorld, state: ScalingState) -> ExpansionOption | None:
+def _option(
+    pods: Sequence[Body], count: GroupCount, world: AutoscalerWorld, arguments: AutoscalerArguments, state: ScalingState
+) -> ExpansionOption | None:
     """Nodes of the group for as many of the pods as it takes; first fit, the largest pods first."""
     group = count.group
     backoff = state.backoffs.get(group.name)
@@ -79,7 +81,7 @@ def _option(pods: Sequence[Body], count: GroupCount, world: AutoscalerWorld, sta
         return None
 
     def fresh() -> SimulatedRoom:
-        return next_node(group, state.seen.get(group.name), world.daemon_sets)
+        return next_node(group, state.seen.get(group.name), world.daemon_sets, arguments)
 
     template = fresh().node
     made: list[SimulatedRoom] = []

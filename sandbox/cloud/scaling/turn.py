@@ -40,7 +40,9 @@ def turn(world: AutoscalerWorld, arguments: AutoscalerArguments, state: ScalingS
         )
     rooms = _rooms(world, counts, arguments)
     upcoming = [
-        next_node(count.group, state.seen.get(count.group.name), world.daemon_sets) for count in counts for _ in range(count.upcoming)
+        next_node(count.group, state.seen.get(count.group.name), world.daemon_sets, arguments)
+        for count in counts
+        for _ in range(count.upcoming)
     ]
     homeless = without_place(pending(world, arguments), rooms, upcoming)
     up = scale_up(homeless, counts, world, arguments, state)

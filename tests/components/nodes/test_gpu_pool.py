@@ -140,7 +140,7 @@ def test_a_gpu_node_keeps_off_whatever_asks_for_no_gpu() -> None:
 
 
 MIG: dict[str, Any] = {"sharing": {"mode": "mig", "layout": {"1g.10gb": 7}}}
-UNCUT = "startup-taint.cluster-autoscaler.kubernetes.io/mig-layout"
+UNCUT = "platform.io/mig-layout"
 
 
 def test_a_node_that_mig_is_to_cut_keeps_models_off_until_then() -> None:
@@ -148,6 +148,7 @@ def test_a_node_that_mig_is_to_cut_keeps_models_off_until_then() -> None:
         ("nvidia.com/gpu", "NO_SCHEDULE"),
         (UNCUT, "NO_SCHEDULE"),
     ], "a server would take a GPU that then cannot be cut; what cuts it must not be driven out"
+    assert not any("kubernetes.io" in taint["key"] for taint in group(pool(**MIG))["taints"]), "EKS keeps such names to itself"
 
 
 def test_eks_takes_the_taint_of_a_node_that_is_to_be_cut() -> None:

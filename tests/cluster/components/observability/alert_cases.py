@@ -33,7 +33,7 @@ def _tenants(alert: str, sick: tuple[str, ...], well: tuple[str, ...], at: str, 
 _GPU_LABELS = {"Hostname": "l4-0", "UUID": "GPU-1", "gpu": "0"}
 _POD_LABELS = {"model": "defects", "pod": "defects-r0123456789-1"}
 _CAPACITY = 'kube_node_labels{node="l4-0",label_nvidia_com_gpu_present="true"} 1x480'
-_UNCUT = 'kube_node_spec_taint{node="mig-0",key="startup-taint.cluster-autoscaler.kubernetes.io/mig-layout",effect="NoSchedule"}'
+_UNCUT = 'kube_node_spec_taint{node="mig-0",key="platform.io/mig-layout",effect="NoSchedule"}'
 
 CASES = (
     Case(

@@ -57,7 +57,7 @@ def test_a_replica_of_any_model_brings_the_first_node_of_its_pool(name: str) -> 
 
 @pytest.mark.parametrize("pool", POOLS, ids=lambda pool: pool.name)
 def test_the_tags_of_an_empty_group_say_what_a_node_of_it_offers(pool: Any) -> None:
-    planned, real = next_node(group(pool), None, ()).node, node(pool)
+    planned, real = next_node(group(pool), None, (), ARGUMENTS).node, node(pool)
     offered = {key: value for key, value in real["status"]["allocatable"].items() if key.startswith("nvidia.com/")}
     assert {key: planned["status"]["allocatable"][key] for key in offered} == offered
     assert {taint["key"] for taint in planned["spec"]["taints"]} == {taint.key for taint in gpu_node.taints(pool)}, "not of its start"
@@ -184,6 +184,12 @@ def test_the_autoscaler_waits_for_a_node_as_long_as_node_health() -> None:
     assert ARGUMENTS.max_node_startup_time.total_seconds() == NodeHealthPolicy().cut_seconds
     whole = cluster_autoscaler.values("c", "us-west-2", [L4])
     assert AutoscalerArguments.of_chart(whole).max_node_startup_time == 15 * MINUTE, "its own, where no pool is cut"
+
+
+def test_of_a_taint_that_it_is_not_told_of_the_autoscaler_expects_that_it_stays() -> None:
+    at = world([group(MIG)], pods=[pod("a", SLICE)])
+    assert orders(at) == grown(MIG.name, 1)
+    assert orders(at, replace(ARGUMENTS, startup_taint="")) == ()
 
 
 def test_an_old_node_without_its_gpus_does_not_count_at_all() -> None:
