@@ -15,6 +15,9 @@ from headway.contract.part import Name, Part, between
 from headway.contract.units import Duration
 from headway.problem import Problem, problem
 
+MOST_NUMBERS = 8
+"""That one service watches."""
+
 
 @unique
 class NumberOf(StrEnum):
@@ -63,7 +66,7 @@ class WatchedNumber(Part):
 class Drift(Part):
     """Numbers that are compared with those of the time after the promotion."""
 
-    numbers: Annotated[tuple[WatchedNumber, ...], Field(min_length=1, max_length=8)]
+    numbers: Annotated[tuple[WatchedNumber, ...], Field(min_length=1, max_length=MOST_NUMBERS)]
     """What is watched. All share one probability of a false alarm, so name few."""
     reference: Annotated[Duration, between(Duration.parse("1h"), Duration.parse("14d"))] = Duration.parse("1d")
     """For how long after the promotion it is learned what is usual."""

@@ -6,7 +6,7 @@ from typing import Any, Generic
 
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event
-from headway.ledger.kept import State, StateKept
+from headway.ledger.kept import State, StateKept, TooMuchKeptError
 
 
 class FollowedLedger(Generic[State]):
@@ -15,7 +15,7 @@ class FollowedLedger(Generic[State]):
 
     def __init__(self, ledger: Ledger, step: Callable[[Iterable[Event], State], State], state: State, at_most: float = math.inf) -> None:
         self._kept = StateKept(ledger.chain, state, step)
-        self._ledger, self._step, self._at_most = ledger.keeping(self._kept, at_most), step, at_most
+        self._ledger, self._step, self._at_most, self._start = ledger.keeping(self._kept, at_most), step, at_most, state
         self.chain = ledger.chain
 
     def anew(self, state: State) -> "FollowedLedger[State]":
@@ -23,15 +23,26 @@ class FollowedLedger(Generic[State]):
         return FollowedLedger(self._ledger, self._step, state, self._at_most)
 
     def look(self) -> State:
-        self._ledger.look()
-        return self._kept.state
+        return self._weighed(self._ledger.look)
 
     def read(self) -> State:
-        self._ledger.read()
-        return self._kept.state
+        return self._weighed(self._ledger.read)
 
     def attest(self) -> None:
-        self._ledger.attest()
+        self._weighed(self._ledger.attest)
 
     def append(self, kind: str, body: Mapping[str, Any]) -> None:
         self._ledger.append(kind, body)
+
+    def _weighed(self, act: Callable[[], object]) -> State:
+        """Nothing is held of a chain of which too much would have to be."""
+        try:
+            try:
+                act()
+            finally:
+                self._kept.weigh()
+        except TooMuchKeptError:
+            self._kept = StateKept(self.chain, self._start, self._step)
+            self._ledger = self._ledger.keeping(self._kept, self._at_most)
+            raise
+        return self._kept.state

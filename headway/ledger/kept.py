@@ -24,7 +24,8 @@ KEPT_AT_MOST = 16 << 20
 READ_AT_MOST = 256 << 20
 """Bytes of events of one chain at one look of a loop that has others to look at; at the next one it goes on."""
 _WEIGHED_EVERY = 1 << 20
-"""Bytes of events after which the state is weighed again; they make at most some 25 times as much memory."""
+"""Bytes of events after which the state is weighed again, besides at the end of each look; as lists they make some 25 times as much memory
+until then."""
 _OF_ALL = (type, ModuleType, FunctionType, Enum)
 
 
@@ -38,6 +39,10 @@ class UnfinishedError(UserError):
             "Wait: each look reads on.",
             Exit.UNDER_WAY,
         )
+
+
+class TooMuchKeptError(UserError):
+    """What has to be kept of a chain takes more memory than any honest one's."""
 
 
 class NewestGoneError(Exception):
@@ -154,9 +159,15 @@ class StateKept(Generic[State]):
         self.state = self.step((event,), self.state)
         self._unweighed += size
         if self._unweighed > _WEIGHED_EVERY:
-            self._unweighed = 0
-            if weighs_more(self.state, KEPT_AT_MOST):
-                raise self._left_out(f"what has to be kept of it takes more than {KEPT_AT_MOST >> 20} MiB")
+            self.weigh()
+
+    def weigh(self) -> None:
+        """Also at the end of a look. Raises UserError."""
+        if not self._unweighed:
+            return
+        self._unweighed = 0
+        if weighs_more(self.state, KEPT_AT_MOST):
+            raise self._left_out(f"what has to be kept of it takes more than {KEPT_AT_MOST >> 20} MiB")
 
     def mark(self) -> tuple[State, int]:
         return self.state, self._unweighed
@@ -165,11 +176,11 @@ class StateKept(Generic[State]):
         self.state, self._unweighed = mark
 
     def _left_out(self, fact: str) -> UserError:
-        return UserError(
+        return TooMuchKeptError(
             f"The ledger of {self.chain} is more than a loop reads: {fact}.",
             "This service is left out, and no other; what serves goes on.",
             f"Find out who writes it: `headway release history {self.chain}`. Let an operator take away its newest events that are of no"
-            f" release, then `headway release accept {self.chain} --reason WHY`.",
+            f" release, then `headway release accept {self.chain} --reason WHY`, and restart the loops, which miss what they had read.",
             Exit.REFUSED,
         )
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headway.contract.drift import Drift, NumberOf, Rhythm, WatchedNumber
+from headway.contract.drift import MOST_NUMBERS, Drift, NumberOf, Rhythm, WatchedNumber
 from headway.contract.sampling import Sample, flat_numbers, part_at
 from headway.ledger.events import ACCEPTED, Event, unreadable
 from headway.problem import ODD
@@ -284,6 +284,8 @@ def _after(before: DriftStanding, event: Event) -> DriftStanding:
             rhythm, chance = Rhythm(body["rhythm"]), Random(int(body["seed"]))  # noqa: S311  decides among equal values
             numbers = dict(before.numbers)
             if event.kind == DriftEvent.REFERENCE:
+                if len(body["edges"]) > MOST_NUMBERS:
+                    raise ValueError("edges")
                 numbers = {name: NumberStanding.cut_by(edges, body["cutting"][name]) for name, edges in body["edges"].items()}
             for window in body["windows"]:
                 hour = hour_of(float(window["start"]), rhythm)

@@ -1,5 +1,7 @@
 """A chain as a loop follows it: refused where another reader refuses it, never for its length, and in bounded memory."""
 
+import gc
+import tracemalloc
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -10,7 +12,7 @@ from headway.ledger import store as stores
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event, genesis, key, unreadable
 from headway.ledger.followed import FollowedLedger
-from headway.ledger.kept import UnfinishedError
+from headway.ledger.kept import TooMuchKeptError, UnfinishedError
 from headway.ledger.reading import verify
 from headway.ledger.witness import LedgerWitness, of
 from headway.problem import UserError
@@ -156,3 +158,25 @@ def test_a_store_lists_a_long_chain_by_turns(monkeypatch: pytest.MonkeyPatch) ->
     del store.objects[key(CHAIN, 120)]
     with pytest.raises(UserError, match="Event 120 of vision/defects does not fit the chain: it is missing"):
         followed(store).look()
+
+
+def test_what_is_kept_is_weighed_after_each_look_and_dropped_where_it_is_too_much(store: Bucket) -> None:
+    put(store, 1)
+    body = {"more": [[] for _ in range(300_000)]}
+    reader = FollowedLedger(chain(store), lambda events, before: (*before, *(event.body for event in events)), ())
+    assert len(reader.look()) == 1
+    writer = chain(store)
+    writer.read()
+    writer.append("note", body)
+    tracemalloc.start()
+    try:
+        for _ in range(2):
+            with pytest.raises(TooMuchKeptError, match="more than a loop reads: what has to be kept of it takes more than 16 MiB"):
+                reader.look()
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 2 << 20
+    finally:
+        tracemalloc.stop()
+    del store.objects[key(CHAIN, 1)]
+    with pytest.raises(UserError, match="does not fit the chain"):
+        reader.look()

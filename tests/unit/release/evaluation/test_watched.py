@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.contract.drift import NumberOf, Rhythm, WatchedNumber
+from headway.contract.drift import MOST_NUMBERS, NumberOf, Rhythm, WatchedNumber
 from headway.contract.sampling import Sample
-from headway.ledger.events import canonical
+from headway.ledger.events import Event, canonical
+from headway.problem import UserError
 from headway.release.evaluation.drift import conformal_ranks, drift_begun, drift_observed
-from headway.release.evaluation.watched import LETTERS, NumberStanding, celled, cut, hour_of, number_of
+from headway.release.evaluation.watched import LETTERS, DriftStanding, NumberStanding, celled, cut, hour_of, number_of, watched
 
 FINITE = st.floats(-1e9, 1e9)
 
@@ -152,3 +153,16 @@ def test_a_letter_of_no_cell_is_refused(take):
 @pytest.mark.parametrize(("rhythm", "hour"), [(Rhythm.NONE, 0), (Rhythm.DAY, 10), (Rhythm.WEEK, 2 * 24 + 10)])
 def test_an_hour_is_one_of_its_rhythm(rhythm: Rhythm, hour: int):
     assert hour_of(1_764_151_200 - 86_400 * 0, rhythm) == hour  # Wednesday, 2025-11-26, 10:00 UTC
+
+
+@pytest.mark.parametrize("more", [0, 1])
+def test_a_reference_of_more_numbers_than_a_contract_watches_is_refused(more: int) -> None:
+    names = [str(number) for number in range(MOST_NUMBERS + more)]
+    cut_by = {"edges": {name: [0.0] for name in names}, "cutting": {name: [1, 1] for name in names}}
+    body = {"release": "r", "watched": "w", "rhythm": "none", "seed": 1, "until": 1.0, "windows": [], **cut_by}
+    event = Event(number=1, previous="", time="2026-11-21T10:00:00+00:00", actor="ci", kind="reference-taken", body=body)
+    if more:
+        with pytest.raises(UserError, match="does not know"):
+            watched([event], DriftStanding(release="r", watched="w"))
+    else:
+        assert len(watched([event], DriftStanding(release="r", watched="w")).numbers) == MOST_NUMBERS
