@@ -15,6 +15,7 @@ from prometheus_client import Metric, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from headway.environment.port import OutOfReachError
+from headway.ledger.kept import UnfinishedError
 from headway.ledger.store import MissingStoreError, UnreachableError
 from headway.problem import UserError, printable
 from headway.release.driver.event_kinds import ReleaseOutcome
@@ -22,6 +23,8 @@ from headway.release.driver.rollout_state import ServiceState
 from headway.wire import RELEASE_STATE
 
 EVERY_SECONDS = 60.0
+_WAITS_AT_MOST = 8
+"""Looks until a refused ledger is looked at again."""
 _SERVICE = ("tenant", "model")
 _UNREAD = (UserError, OutOfReachError, UnreachableError, MissingStoreError, OSError)
 
@@ -45,6 +48,9 @@ class ReleaseSeries:
     _opened: dict[str, LookedAtLedger] = field(default_factory=dict[str, LookedAtLedger])
     _read: dict[str, ServiceState | None] = field(default_factory=dict[str, ServiceState | None])
     """None of a service whose ledger cannot be read."""
+    _refused: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    """How often a ledger was refused since it was last read, and how many looks it waits: it is read whole again, which takes time from the
+    others."""
     _lock: Lock = field(default_factory=Lock)
 
     def follow(self, ending: Signal) -> None:
@@ -66,13 +72,22 @@ class ReleaseSeries:
             self._read = found
         for gone in self._opened.keys() - known.keys():
             del self._opened[gone]
+            self._refused.pop(gone, None)
 
     def _service(self, chain: str, opens: Callable[[], LookedAtLedger]) -> ServiceState | None:
+        refused, left = self._refused.get(chain, (0, 0))
+        if left:
+            self._refused[chain] = refused, left - 1
+            return None
         try:
             if chain not in self._opened:
                 self._opened[chain] = opens()
-            return self._opened[chain].look()
+            service = self._opened[chain].look()
+            self._refused.pop(chain, None)
+            return service
         except _UNREAD as failure:
+            if isinstance(failure, UserError) and not isinstance(failure, UnfinishedError):
+                self._refused[chain] = refused + 1, min(2**refused, _WAITS_AT_MOST) - 1
             if self._read.get(chain, ServiceState()) is not None:
                 self.say(f"{chain}: its releases cannot be read: {printable(str(failure))}")
             return None

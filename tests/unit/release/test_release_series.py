@@ -5,7 +5,9 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway.ledger.events import Event
+from headway.ledger.kept import UnfinishedError
 from headway.ledger.store import UnreachableError
+from headway.problem import UserError
 from headway.release.driver.rollout_state import ServiceState, fold
 from headway.release.release_series import ReleaseSeries
 from tests.unit.release.driver.test_rollout_state import APPLIED, asked, chain, divided, intended, moment, observed
@@ -101,3 +103,44 @@ def test_a_service_that_is_no_more_has_no_series() -> None:
     known.clear()
     series.look()
     assert shown(series) == {}
+
+
+def test_a_refused_ledger_is_read_ever_more_seldom_until_it_is_right() -> None:
+    class Refused(Told):
+        looks, flawed = 0, True
+
+        def look(self) -> ServiceState:
+            self.looks += 1
+            if self.flawed:
+                raise UserError("It has a flaw.", "It is not read.", "Mend it.")
+            return super().look()
+
+    said: list[str] = []
+    ledger = Refused()
+    series = series_of(ledger, said)
+    for _ in range(30):
+        series.look()
+    assert (ledger.looks, len(said)) == (6, 1)
+    assert shown(series) == {("headway_release_unread", *WHO): 1.0}
+    ledger.flawed = False
+    for _ in range(8):
+        series.look()
+    assert ("headway_release_unread", *WHO) not in shown(series)
+    looks = ledger.looks
+    series.look()
+    assert ledger.looks == looks + 1
+
+
+def test_a_long_ledger_is_read_on_at_each_look() -> None:
+    class Long(Told):
+        looks = 0
+
+        def look(self) -> ServiceState:
+            self.looks += 1
+            raise UnfinishedError("vision/defects", self.looks)
+
+    ledger = Long()
+    series = series_of(ledger)
+    for _ in range(9):
+        series.look()
+    assert ledger.looks == 10
