@@ -21,6 +21,8 @@ State = TypeVar("State")
 
 KEPT_AT_MOST = 16 << 20
 """Bytes of memory of what a loop keeps of one chain: some 3,000 releases."""
+EVENTS_AT_MOST = 1 << 22
+"""Of one chain, whose hashes take 128 MiB then: some 17,000 releases by default, four a day for ten years."""
 READ_AT_MOST = 256 << 20
 """Bytes of events of one chain at one look of a loop that has others to look at; at the next one it goes on."""
 _WEIGHED_EVERY = 1 << 20
@@ -148,16 +150,20 @@ class FirstKept:
 @dataclass
 class StateKept(Generic[State]):
     """What `step` makes of the events; `state` is replaced and never changed. Raises UserError for a chain of which more would be
-    kept than `KEPT_AT_MOST`."""
+    kept than `KEPT_AT_MOST` and the hashes of `EVENTS_AT_MOST`."""
 
     chain: str
     state: State
     step: Callable[[Iterable[Event], State], State]
     _unweighed: int = 0
+    _count: int = 0
 
     def take(self, event: Event, hash_: str, size: int, /) -> None:
         self.state = self.step((event,), self.state)
         self._unweighed += size
+        self._count += 1
+        if self._count > EVENTS_AT_MOST:
+            raise self._left_out(f"it has more than {EVENTS_AT_MOST} events")
         if self._unweighed > _WEIGHED_EVERY:
             self.weigh()
 
@@ -169,11 +175,11 @@ class StateKept(Generic[State]):
         if weighs_more(self.state, KEPT_AT_MOST):
             raise self._left_out(f"what has to be kept of it takes more than {KEPT_AT_MOST >> 20} MiB")
 
-    def mark(self) -> tuple[State, int]:
-        return self.state, self._unweighed
+    def mark(self) -> tuple[State, int, int]:
+        return self.state, self._unweighed, self._count
 
-    def back_to(self, mark: tuple[State, int], /) -> None:
-        self.state, self._unweighed = mark
+    def back_to(self, mark: tuple[State, int, int], /) -> None:
+        self.state, self._unweighed, self._count = mark
 
     def _left_out(self, fact: str) -> UserError:
         return TooMuchKeptError(

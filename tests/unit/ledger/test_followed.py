@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from headway.ledger import bundle
+from headway.ledger import bundle, kept
 from headway.ledger import store as stores
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event, genesis, key, unreadable
@@ -180,3 +180,14 @@ def test_what_is_kept_is_weighed_after_each_look_and_dropped_where_it_is_too_muc
     del store.objects[key(CHAIN, 1)]
     with pytest.raises(UserError, match="does not fit the chain"):
         reader.look()
+
+
+def test_events_whose_hashes_would_fill_memory_leave_their_chain_out(store: Bucket, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kept, "EVENTS_AT_MOST", 5)
+    put(store, 5)
+    reader = followed(store)
+    assert (reader.look(), reader.look()) == (5, 5)
+    put(store, 6)
+    for _ in range(2):
+        with pytest.raises(TooMuchKeptError, match="it has more than 5 events"):
+            reader.look()
