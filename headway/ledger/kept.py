@@ -19,8 +19,8 @@ from headway.problem import Exit, UserError
 
 State = TypeVar("State")
 
-KEPT_AT_MOST = 16 << 20
-"""Bytes of memory of what a loop keeps of one chain: some 3,000 releases."""
+KEPT_AT_MOST = 32 << 20
+"""Bytes of memory of what a loop keeps of one chain: some 8,000 releases."""
 EVENTS_AT_MOST = 1 << 22
 """Of one chain, whose hashes take 128 MiB then: some 17,000 releases by default, four a day for ten years."""
 READ_AT_MOST = 256 << 20

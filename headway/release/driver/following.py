@@ -27,8 +27,9 @@ def after(events: Iterable[Event], service: ServiceState) -> ServiceState:
             if len(past) > 1:
                 old = past[-2]
                 body = {"difference": old.body["difference"]} if "difference" in old.body else {}
-                past[-2] = replace(old, body=body, decision=None, learned=None, compared=frozenset(), ended=None)
+                plan = past[-3].plan if len(past) > 2 and past[-3].plan == old.plan else old.plan  # the same one takes no memory again
+                past[-2] = replace(old, body=body, plan=plan, decision=None, learned=None, compared=frozenset(), ended=None)
             if len(past) > _EXPLAINED:
-                past[-_EXPLAINED - 1] = replace(past[-_EXPLAINED - 1], body={})
+                past[-_EXPLAINED - 1] = replace(past[-_EXPLAINED - 1], body={}, grown=())
             service = replace(service, past=tuple(past))
     return service
