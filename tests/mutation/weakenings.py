@@ -599,6 +599,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     ),
     "Fill a loop by a ledger": (
         opened("what is kept is not weighed", "if weighs_more(self.state, KEPT_AT_MOST):", "if weighs_more(None, KEPT_AT_MOST):"),
+        opened("hashes without end", "if self._count > EVENTS_AT_MOST:", "if self._count < 0:"),
         opened("a container is as large as itself", "        found.extend(gc.get_referents(one))\n"),
         opened("any number of bytes at a look", "if self.left <= 0:", "if self.left <= -math.inf:", "headway/ledger/reading.py"),
         opened(
