@@ -370,7 +370,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         ),
         opened(
             "a reader that asks nobody",
-            "        word.require(self.chain, self.environment, self._known.hashes)\n",
+            "            if finished:\n                word.require(self.chain, self.environment, read)\n",
             "",
             "headway/ledger/chain.py",
         ),
@@ -388,8 +388,8 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         ),
         opened(
             "nothing is read again",
-            "        if self._count:\n            self._again()",
-            "        if self._count < 0:\n            self._again()",
+            "finished = self._again() if self._count else self._read_on()",
+            "finished = self._read_on()",
         ),
     ),
     "Keep the guard quiet on a chain that was written anew": (

@@ -160,7 +160,7 @@ def test_a_store_lists_a_long_chain_by_turns(monkeypatch: pytest.MonkeyPatch) ->
         followed(store).look()
 
 
-def test_what_is_kept_is_weighed_after_each_look_and_dropped_where_it_is_too_much(store: Bucket) -> None:
+def test_what_is_kept_is_weighed_at_each_look_and_dropped_where_too_much(store: Bucket) -> None:
     put(store, 1)
     body = {"more": [[] for _ in range(300_000)]}
     reader = FollowedLedger(chain(store), lambda events, before: (*before, *(event.body for event in events)), ())
