@@ -86,7 +86,7 @@ def node_to_come(gpus: int, vcpus: int, memory: str, tags: Mapping[str, str]) ->
     ]
     return {
         "metadata": {"labels": _hinted(tags, "label/")},
-        "spec": {"taints": [taint for taint in taints if not taint["key"].startswith(STARTUP_TAINTS)]},
+        "spec": {"taints": taints},
         "status": {"allocatable": offered, "capacity": offered},
     }
 

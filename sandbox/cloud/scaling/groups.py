@@ -19,7 +19,7 @@ STABLE_FOR = timedelta(minutes=1)
 _NOT_READY = ("node.kubernetes.io/not-ready", "node.kubernetes.io/disk-pressure", "node.kubernetes.io/network-unavailable")
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 _PASSING_TAINTS = (TO_BE_DELETED, "DeletionCandidateOfClusterAutoscaler", "node.kubernetes.io/", *STARTUP_TAINTS)
-"""`utils/taints/taints.go`, SanitizeTaints."""
+"""`utils/taints/taints.go`, SanitizeTaints: of a node and of tags alike (`simulator/node_info_utils.go`, createSanitizedNode)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,15 +116,16 @@ def next_node(group: ScalableGroup, seen: Body | None, daemon_sets: Sequence[Bod
     """The node that the group would give, with what daemon sets take of it: like one that it gave, else by its tags
     and what EKS says of it (`aws_manager.go`, buildNodeFromTemplate; `simulator/node_info_utils.go`)."""
     node = _like(seen) if seen else _by_tags(group)
-    taints = [taint for taint in node["spec"]["taints"] if taint["key"] != arguments.startup_taint]
+    taints = [
+        each for each in node["spec"]["taints"] if not each["key"].startswith(_PASSING_TAINTS) and each["key"] != arguments.startup_taint
+    ]
     node = {**node, "spec": {"taints": taints}}
     return SimulatedRoom.of(node, [pod for each in daemon_sets if fits(pod := each["spec"]["template"], node)])
 
 
 def _like(seen: Body) -> Body:
     labels = {key: value for key, value in seen["metadata"]["labels"].items() if key != "kubernetes.io/hostname"}
-    taints = [taint for taint in (seen.get("spec") or {}).get("taints") or () if not taint["key"].startswith(_PASSING_TAINTS)]
-    status = seen["status"]
+    taints, status = (seen.get("spec") or {}).get("taints") or (), seen["status"]
     offered = {"allocatable": status["allocatable"], "capacity": status.get("capacity") or status["allocatable"]}
     return {"metadata": {"labels": labels}, "spec": {"taints": taints}, "status": offered}
 
@@ -140,5 +141,5 @@ def _by_tags(group: ScalableGroup) -> Body:
         "topology.kubernetes.io/zone": group.zone,
         "topology.ebs.csi.aws.com/zone": group.zone,
     }
-    taints = [*found["spec"]["taints"], *(each for each in group.taints if not each["key"].startswith(_PASSING_TAINTS))]
-    return {**found, "metadata": {"labels": {**generic, **found["metadata"]["labels"], **group.labels}}, "spec": {"taints": taints}}
+    labels = {**generic, **found["metadata"]["labels"], **group.labels}
+    return {**found, "metadata": {"labels": labels}, "spec": {"taints": [*found["spec"]["taints"], *group.taints]}}
