@@ -17,7 +17,7 @@ from headway.ledger import bundle
 from headway.ledger import lease as leases
 from headway.ledger import witness as witnesses
 from headway.ledger.events import ACCEPTED, BOUND, Event, canonical, digest, genesis, key
-from headway.ledger.kept import ChainKnown, EventsKept, FirstKept, Kept, KeptAgain, NewestGoneError, UnfinishedError
+from headway.ledger.kept import ChainKnown, EventsKept, FirstKept, Kept, NewestGoneError, UnfinishedError
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, standing
 from headway.ledger.proof import START, ChainEnd, ChainFlaw, refusal
 from headway.ledger.reading import contents_of, listings, proof, proven
@@ -103,7 +103,7 @@ class Ledger:
         self.word = None
         word = witnesses.ask(self._witness, self.chain)  # before the store: an event of meanwhile would look removed
         with self._all_or_none():
-            finished = self._again() if self._count else self._read_on()
+            finished = self._again() if self._count else self._read_on(self._end)
             seen, read = self._seen.number, self._known.hashes
             if seen and (finished or seen <= self._count) and read.of(seen) != self._seen.hash:
                 raise self._gone(seen)
@@ -116,32 +116,30 @@ class Ledger:
 
     def _again(self) -> bool:
         """Also what was read last, which must be there still."""
-        again, number = KeptAgain(self._known), self._count
-        gone = self._gone(number)
-        with self._all_or_none():
-            try:
-                after = ChainEnd(number - 1, self._known.before, self._end.bound)
-                found = proven(self._store, self.chain, self.environment, after, again, self._at_most)
-            except NewestGoneError:
-                raise gone from None
-            if not again.there:
-                raise gone
-            self._end = found.end
-        return not found.unfinished
+        number = self._count
+        before = ChainEnd(number - 1, self._known.hashes.of(number - 1), self._end.bound) if number > 1 else START
+        try:
+            finished = self._read_on(before)
+        except NewestGoneError:
+            raise self._gone(number) from None
+        if self._end.number < number:
+            raise self._gone(number)
+        return finished
 
     def _gone(self, number: int) -> UserError:
         return refusal(self.chain, ChainFlaw(number, "it was read before, and now it is gone or another one"))
 
     def _read(self) -> Sequence[Event]:
-        if not self._read_on():
+        with self._all_or_none():
+            finished = self._read_on(self._end)
+        if not finished:
             raise UnfinishedError(self.chain, self._count)
         return self.events
 
-    def _read_on(self) -> bool:
+    def _read_on(self, after: ChainEnd) -> bool:
         """Whether that was all."""
-        with self._all_or_none():
-            found = proven(self._store, self.chain, self.environment, self._end, self._known, self._at_most)
-            self._end = found.end
+        found = proven(self._store, self.chain, self.environment, after, self._known, self._at_most)
+        self._end = found.end
         return not found.unfinished
 
     @contextmanager

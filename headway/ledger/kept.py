@@ -12,7 +12,7 @@ from enum import Enum
 from types import FunctionType, ModuleType
 from typing import Any, Generic, Protocol, TypeVar
 
-from headway.ledger.events import UNBOUND, Event
+from headway.ledger.events import Event
 from headway.ledger.lease import LeaseTerm
 from headway.ledger.proof import ChainHashes
 from headway.problem import Exit, UserError
@@ -86,50 +86,28 @@ class EventsKept:
 
 @dataclass
 class ChainKnown:
-    """What a ledger itself needs of its chain, besides what its reader keeps."""
+    """What a ledger itself needs of its chain, besides what its reader keeps. An event that is read again must be as it was."""
 
     kept: Kept
     hashes: ChainHashes = field(default_factory=ChainHashes)
     term: LeaseTerm = field(default_factory=LeaseTerm)
-    before: str = UNBOUND
-    """What the newest event carries as the hash of the one before."""
 
     def take(self, event: Event, hash_: str, size: int, /) -> None:
+        if event.number <= len(self.hashes):
+            if hash_ != self.hashes.of(event.number):
+                raise NewestGoneError
+            return
         self.term = self.term.after(event)
         self.kept.take(event, hash_, size)
         self.hashes.add(hash_)
-        self.before = event.previous
 
     def mark(self) -> Any:
-        return len(self.hashes), self.term, self.before, self.kept.mark()
+        return len(self.hashes), self.term, self.kept.mark()
 
     def back_to(self, mark: Any, /) -> None:
-        count, self.term, self.before, kept = mark
+        count, self.term, kept = mark
         self.hashes.cut(count)
         self.kept.back_to(kept)
-
-
-@dataclass
-class KeptAgain:
-    """What comes after the newest event of `known`, which is read first and must be there as it was."""
-
-    known: ChainKnown
-    there: bool = False
-
-    def take(self, event: Event, hash_: str, size: int, /) -> None:
-        if self.there:
-            return self.known.take(event, hash_, size)
-        self.there = hash_ == self.known.hashes.of(len(self.known.hashes))
-        if not self.there:
-            raise NewestGoneError
-        return None
-
-    def mark(self) -> Any:
-        return self.there, self.known.mark()
-
-    def back_to(self, mark: Any, /) -> None:
-        self.there, known = mark
-        self.known.back_to(known)
 
 
 @dataclass

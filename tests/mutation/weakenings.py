@@ -379,17 +379,17 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("rounds are not compared", "        self._rounds.attest()  # also what was written by a loop that died then\n"),
     ),
     "The same under the eyes of who reads by turns": (
-        opened("that it is gone is nothing", "            if not again.there:\n                raise gone\n"),
+        opened("that it is gone is nothing", "        if self._end.number < number:\n            raise self._gone(number)\n"),
         opened(
             "another one will do",
-            "self.there = hash_ == self.known.hashes.of(len(self.known.hashes))",
-            "self.there = True",
+            "if hash_ != self.hashes.of(event.number):",
+            "if not hash_:",
             "headway/ledger/kept.py",
         ),
         opened(
             "nothing is read again",
-            "finished = self._again() if self._count else self._read_on()",
-            "finished = self._read_on()",
+            "finished = self._again() if self._count else self._read_on(self._end)",
+            "finished = self._read_on(self._end)",
         ),
     ),
     "Keep the guard quiet on a chain that was written anew": (
