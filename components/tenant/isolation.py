@@ -7,7 +7,7 @@ ports of proxies as well as of servers; and who hands out credentials sits where
 agent on a link-local address, the endpoint of STS among other pods, past whom the mesh lets registered hosts only.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from components.identity import POD_IDENTITY_AGENT
@@ -62,9 +62,8 @@ def network_policies(
         ("ingress", _policy(tenant, "allow-ingress", {"policyTypes": ["Ingress"], "ingress": inward})),
         ("egress", _policy(tenant, "allow-egress", {"policyTypes": ["Egress"], "egress": outward})),
     ]
-    if queues and surroundings.sqs:
-        # Any pod of the tenant may call itself a worker, and the mesh judges a host's name and no address.
-        endpoint = [{"to": [{"ipBlock": {"cidr": cidr}} for cidr in surroundings.sqs], "ports": [_port(HTTPS_PORT)]}]
+    # Any pod of the tenant may call itself a worker, and the mesh judges a host's name and no address.
+    if queues and (endpoint := _endpoint(surroundings.sqs)):
         workers = {"podSelector": {"matchLabels": {ARM: BATCH}}, "policyTypes": ["Egress"], "egress": endpoint}
         policies.append(("queue-egress", _policy(tenant, "allow-queues", workers)))
     return policies
@@ -73,7 +72,11 @@ def network_policies(
 def _credentials(sts: tuple[str, ...] | None) -> list[dict[str, Any]]:
     if sts is None:
         return [{"to": [{"ipBlock": {"cidr": POD_IDENTITY_AGENT}}], "ports": [_port(80)]}]
-    return [{"to": [{"ipBlock": {"cidr": cidr}} for cidr in sts], "ports": [_port(HTTPS_PORT)]}] if sts else []
+    return _endpoint(sts)
+
+
+def _endpoint(ranges: Sequence[str]) -> list[dict[str, Any]]:
+    return [{"to": [{"ipBlock": {"cidr": cidr}} for cidr in ranges], "ports": [_port(HTTPS_PORT)]}] if ranges else []
 
 
 def _policy(tenant: str, name: str, spec: dict[str, Any]) -> dict[str, Any]:

@@ -278,7 +278,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
         opened("link-local addresses", '"100.64.0.0/10", "169.254.0.0/16", "172', '"100.64.0.0/10", "172'),
         opened("one private range", '"172.16.0.0/12", "192.168.0.0/16")', '"192.168.0.0/16")'),
         opened("addresses of other pods", '("10.0.0.0/8", "100.64.0.0/10",', '("10.0.0.0/8",'),
-        opened("what queues need leads everywhere", "for cidr in surroundings.sqs]", "for cidr in PRIVATE_RANGES]"),
+        opened("what queues need leads everywhere", "_endpoint(surroundings.sqs)", "_endpoint(PRIVATE_RANGES)"),
         opened("the range of who hands out credentials", '{"cidr": POD_IDENTITY_AGENT}', '{"cidr": "169.254.0.0/16"}'),
         opened(
             "everything beside",
