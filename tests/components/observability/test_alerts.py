@@ -15,6 +15,8 @@ from headway.signals import SIGNALS, Signal
 from tests.components.contracts import MODELS, plan, service
 
 RUNBOOKS = Path(__file__).parents[3] / "docs" / "runbooks"
+NAMES = {alert.name for alert in ALERTS} | {"ReleaseStuck", "SloBurnRate", "TenantOverBudget", "TenantTokensAboveQuota"}
+"""Of all alerts, those of services and tenants among them."""
 LAYERS_OF_FAILURE = [layer for layer in FailureLayer if layer is not FailureLayer.PLATFORM]
 
 
@@ -27,11 +29,10 @@ def test_every_alert_has_a_runbook_of_its_name_with_numbered_steps(alert: Alert)
 
 def test_every_runbook_belongs_to_an_alert_that_there_is() -> None:
     """Runbooks of alerts only: others (of releases, nodes, tenants) name no alert in their heading."""
-    names = {alert.name for alert in ALERTS} | {"ReleaseStuck", "SloBurnRate", "TenantOverBudget", "TenantTokensAboveQuota"}
     for path in RUNBOOKS.glob("*.md"):
         heading = path.read_text().partition("\n")[0].removeprefix("# ")
         if re.fullmatch(r"([A-Z][a-z0-9]+){2,}", heading):
-            assert heading in names, f"{path.name} is about an alert that nobody raises"
+            assert heading in NAMES, f"{path.name} is about an alert that nobody raises"
 
 
 def alerting(body: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -45,9 +46,7 @@ def test_whatever_alerts_anywhere_leads_to_the_runbook_of_its_name() -> None:
     manifests = [*platform_manifests("docs/runbooks", environment="prod"), *(each for one in tenants for each in one.manifests())]
     manifests += [each for name in MODELS for each in service(name).manifests()]
     found = [rule for each in manifests if each.body["kind"] == "PrometheusRule" for rule in alerting(each.body)]
-    assert {alert.name for alert in ALERTS} | {"ReleaseStuck", "SloBurnRate", "TenantOverBudget", "TenantTokensAboveQuota"} == {
-        rule["alert"] for rule in found
-    }
+    assert {rule["alert"] for rule in found} == NAMES
     for rule in found:
         path = RUNBOOKS / Path(rule["annotations"]["runbook_url"]).name
         assert path.read_text().startswith(f"# {rule['alert']}\n"), path.name
