@@ -10,7 +10,7 @@ from typing import Any, Literal
 from headway.contract.arithmetic.month import BilledCluster
 from headway.contract.part import Part
 from headway.contract.pool import Pool, SystemPool
-from headway.contract.reading.document import LARGEST_DOCUMENT, Document, Place, read
+from headway.contract.reading.document import Document, Place, read_file
 from headway.contract.reading.validation import contract_from
 from headway.environment.checkout import described as file_of
 from headway.problem import Exit, UserError
@@ -106,8 +106,7 @@ def described(project: Path, stack: str) -> tuple[str, Described]:
             Exit.USAGE,
         )
     file = file_of(project, environment)
-    with file.open("rb") as opened:
-        document = read(opened.read(LARGEST_DOCUMENT + 1), file.name)
+    document = read_file(file)
     found, findings = contract_from(_sections(document), Described)
     problems = (*document.findings, *findings)
     if found is None or problems:

@@ -33,10 +33,11 @@ def surroundings(environment: str, stacks: Path) -> "ModelCheck":
     from headway.contract.crosscheck.batch_store import placed, queued_out_of_reach
     from headway.contract.crosscheck.bucket import of_another_environment
     from headway.contract.crosscheck.image import without_nat
+    from headway.contract.reading.document import read_file
     from headway.contract.reading.network import account_of, closed_network
     from headway.contract.reading.tenants import batch_bucket_of, stack_file
 
-    cluster = stacks / f"Pulumi.{environment}-cluster.yaml"
+    cluster = read_file(stacks / f"Pulumi.{environment}-cluster.yaml")
     account, closed = account_of(cluster), closed_network(cluster)
 
     def lacks(tenant: str, model: "Model") -> "Iterator[Problem]":

@@ -175,11 +175,11 @@ def _tenants(checkout: Path, environment: str, layer: "Described") -> "list[Tena
 
 
 def _platform_needs(checkout: Path, environment: str) -> "PlatformNeeds":
-    from headway.contract.reading.document import LARGEST_DOCUMENT, read
+    from headway.contract.reading.document import read_file
     from headway.doctor.platform_needs import PlatformNeeds
 
     file = checkout / "stacks" / f"Pulumi.{environment}-platform.yaml"
-    data = read(file.read_bytes()[: LARGEST_DOCUMENT + 1], file.name).data if file.is_file() else None
+    data = read_file(file).data if file.is_file() else None
     config = data.get("config") if isinstance(data, dict) else None
     return PlatformNeeds.read(config if isinstance(config, dict) else {})
 

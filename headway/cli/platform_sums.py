@@ -8,7 +8,7 @@ from pathlib import Path
 from headway.cli.program import told_by
 from headway.contract.arithmetic.month import Item
 from headway.contract.explanation import Line
-from headway.contract.reading.document import LARGEST_DOCUMENT, read
+from headway.contract.reading.document import read_file
 from headway.contract.units import Money
 from headway.problem import Problem, ProblemLevel
 
@@ -54,8 +54,7 @@ def platform_sums(project: Path, environment: str) -> PlatformSums:
 def _placed(found: Problem, stacks: Path) -> Problem:
     """With the line of its setting in the stack file, or of the nearest above it; as it is where the file cannot be read."""
     try:
-        with (stacks / found.file).open("rb") as file:
-            place = read(file.read(LARGEST_DOCUMENT + 1), found.file).place(("config", *found.path))
+        place = read_file(stacks / found.file).place(("config", *found.path))
     except OSError:
         return found
     return replace(found, line=place.line, column=place.column)

@@ -9,7 +9,7 @@ from headway.capacity.described import described
 from headway.cli.certificate import _hosts  # pyright: ignore[reportPrivateUsage]
 from headway.cli.loops import with_image
 from headway.contract.reading.artifact_section import with_artifact
-from headway.contract.reading.document import read
+from headway.contract.reading.document import read, read_file
 from headway.contract.reading.loader import load_tenant
 from headway.contract.reading.network import closed_network
 from headway.contract.reading.pools import pools_of
@@ -57,7 +57,7 @@ def _described(data: bytes) -> None:
 def _values(data: bytes) -> None:
     """Single values that other commands take out of a stack file."""
     file = file_of(data, "stacks/Pulumi.prod-vision.yaml")
-    closed_network(file)
+    closed_network(read_file(file))
     batch_bucket_of("prod", "vision", file.parent)
     pools_of(file)
 

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path as FilePath
 from typing import Any
 
 import yaml
@@ -92,6 +93,12 @@ def read(text: bytes, file: str) -> Document:
     except _RefusedError:
         data = None
     return Document(file, data, reader.places, tuple(reader.findings), reader.plain)
+
+
+def read_file(file: FilePath) -> Document:
+    """The document in `file`, of which no more is read than a document may have. Raises OSError when it cannot be read."""
+    with file.open("rb") as opened:
+        return read(opened.read(LARGEST_DOCUMENT + 1), file.name)
 
 
 class _Reader:

@@ -5,10 +5,9 @@ without Pulumi.
 """
 
 from dataclasses import dataclass
-from pathlib import Path as FilePath
 from typing import Any
 
-from headway.contract.reading.document import LARGEST_DOCUMENT, read
+from headway.contract.reading.document import Document
 
 
 @dataclass(frozen=True)
@@ -19,17 +18,15 @@ class ClosedNetwork:
     endpoints: frozenset[str]
 
 
-def account_of(file: FilePath) -> str | None:
-    """The id of the account that `file` names. Raises OSError when it cannot be read."""
-    with file.open("rb") as opened:
-        found = _value(read(opened.read(LARGEST_DOCUMENT + 1), file.name).data, "account", "id")
+def account_of(cluster: Document) -> str | None:
+    """The id of the account that a cluster layer's stack file names."""
+    found = _value(cluster.data, "account", "id")
     return found if isinstance(found, str) else None
 
 
-def closed_network(file: FilePath) -> ClosedNetwork | None:
-    """The network that `file` describes, None where it has NAT. Raises OSError when it cannot be read."""
-    with file.open("rb") as opened:
-        data = read(opened.read(LARGEST_DOCUMENT + 1), file.name).data
+def closed_network(cluster: Document) -> ClosedNetwork | None:
+    """The network that a cluster layer's stack file describes, None where it has NAT."""
+    data = cluster.data
     nat, region, endpoints = _value(data, "network", "nat"), _value(data, "account", "region"), _value(data, "network", "endpoints")
     known = frozenset(map(str, endpoints)) if isinstance(endpoints, list) else frozenset[str]()
     return ClosedNetwork(region, known) if nat == "none" and isinstance(region, str) else None

@@ -8,7 +8,7 @@ from pathlib import Path as FilePath
 
 from headway.contract.part import Part
 from headway.contract.pool import Pool
-from headway.contract.reading.document import LARGEST_DOCUMENT, read
+from headway.contract.reading.document import read_file
 from headway.contract.reading.validation import contract_from
 from headway.problem import Problem
 
@@ -24,8 +24,7 @@ class _Pools(Part):
 
 def pools_of(file: FilePath) -> tuple[tuple[Pool, ...], tuple[Problem, ...]]:
     """The pools in a stack file, or what is wrong with them. Raises OSError when the file cannot be read."""
-    with file.open("rb") as opened:
-        document = read(opened.read(LARGEST_DOCUMENT + 1), file.name)
+    document = read_file(file)
     config = document.data.get("config") if isinstance(document.data, dict) else None
     values = config.get(POOLS_KEY) if isinstance(config, dict) else None
     if document.data is not None and not isinstance(values, list):

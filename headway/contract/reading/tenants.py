@@ -6,7 +6,7 @@ A folder below `tenants/` is one contract for every environment; `stacks/Pulumi.
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
-from headway.contract.reading.document import LARGEST_DOCUMENT, read
+from headway.contract.reading.document import read_file
 from headway.problem import Problem
 
 LAYERS = frozenset({"access", "cluster", "platform"})
@@ -32,8 +32,7 @@ def batch_bucket_of(environment: str, tenant: str, stacks: FilePath) -> str | No
     file = stacks / stack_file(environment, tenant)
     if not file.is_file():
         return None
-    with file.open("rb") as opened:
-        found = read(opened.read(LARGEST_DOCUMENT + 1), file.name).data
+    found = read_file(file).data
     for key in ("config", "headway:batch", "bucket"):
         found = found.get(key) if isinstance(found, dict) else None
     return found if isinstance(found, str) else None
