@@ -1,7 +1,7 @@
 """What hurts a service now, and since when: each symptom with the measures and states that show it. Pure."""
 
 import statistics
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
@@ -28,14 +28,26 @@ _MAY_BURN = 1.0
 
 @dataclass(frozen=True, kw_only=True)
 class SymptomSigns:
-    """How a symptom is seen: `test`, asked where one of `measures` changed; else the objects' `states`. `past`: what it says once all is well
-    again, for it is asked for as long as its alerts fire."""
+    """How a symptom is seen. `past`: what it says once all is well again, of one that is asked for as long as its alerts fire; empty of one that
+    is no more as soon as it is over."""
 
     says: str
     past: str = ""
-    measures: tuple[str, ...] = ()
-    test: Test | None = None
-    states: tuple[StateKind, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredSigns(SymptomSigns):
+    """By `test`, asked where one of `measures` changed."""
+
+    measures: tuple[str, ...]
+    test: Test
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaidSigns(SymptomSigns):
+    """By what objects say."""
+
+    states: tuple[StateKind, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,36 +97,40 @@ _TURNED_AWAY = {
 }
 """From which level on callers feel it, in the measure's unit. The last two are of connections and proxies, behind which no service is known."""
 
-SYMPTOMS: Mapping[Symptom, SymptomSigns] = {
-    Symptom.FAILING: SymptomSigns(
+_FELT: Mapping[Symptom, MeasuredSigns] = {
+    Symptom.FAILING: MeasuredSigns(
         says="requests fail",
         past="requests failed",
         measures=("errors", "unreached"),
         test=AnyOf((Above("errors", 0.005), Above("unreached", 0.005))),
     ),
-    Symptom.SLOW: SymptomSigns(
+    Symptom.SLOW: MeasuredSigns(
         says="answers take longer", past="answers took longer", measures=("latency",), test=Rose("latency", least=_LEAST_SECONDS)
     ),
-    Symptom.BROKEN: SymptomSigns(
-        says="a promise is broken faster than it may be",
-        past="a promise was broken faster than it may be",
-        measures=("burn",),
-        test=Above("burn", _MAY_BURN),
-    ),
-    Symptom.REFUSED: SymptomSigns(
+}
+"""What users feel, and a promise may be broken for."""
+_BROKEN = MeasuredSigns(
+    says="a promise is broken faster than it may be",
+    past="a promise was broken faster than it may be",
+    measures=("burn",),
+    test=Above("burn", _MAY_BURN),
+)
+
+SYMPTOMS: Mapping[Symptom, MeasuredSigns | SaidSigns] = {
+    **_FELT,
+    Symptom.BROKEN: _BROKEN,
+    Symptom.REFUSED: MeasuredSigns(
         says="callers are turned away",
         measures=tuple(_TURNED_AWAY),
         test=AnyOf(tuple(Above(name, level) for name, level in _TURNED_AWAY.items())),
     ),
-    Symptom.UNTRUSTED: SymptomSigns(says="callers cannot trust the gateway", states=(StateKind.CERTIFICATE_INVALID,)),
-    Symptom.ASTRAY: SymptomSigns(says="users are sent elsewhere than the ledger says", states=(StateKind.ROUTE_ASTRAY,)),
-    Symptom.MISSING: SymptomSigns(says="replicas are missing", states=_WAITING),
-    Symptom.ENDING: SymptomSigns(
-        says="containers end and are started again", past="containers ended and were started again", states=PASSING
-    ),
-    Symptom.HELD: SymptomSigns(says="a release does not go on", states=(StateKind.HELD,)),
-    Symptom.SET_APART: SymptomSigns(says="a node under it is out of use", states=(StateKind.NODE_SET_APART, StateKind.NODE_NOT_READY)),
-    Symptom.UNWATCHED: SymptomSigns(
+    Symptom.UNTRUSTED: SaidSigns(says="callers cannot trust the gateway", states=(StateKind.CERTIFICATE_INVALID,)),
+    Symptom.ASTRAY: SaidSigns(says="users are sent elsewhere than the ledger says", states=(StateKind.ROUTE_ASTRAY,)),
+    Symptom.MISSING: SaidSigns(says="replicas are missing", states=_WAITING),
+    Symptom.ENDING: SaidSigns(says="containers end and are started again", past="containers ended and were started again", states=PASSING),
+    Symptom.HELD: SaidSigns(says="a release does not go on", states=(StateKind.HELD,)),
+    Symptom.SET_APART: SaidSigns(says="a node under it is out of use", states=(StateKind.NODE_SET_APART, StateKind.NODE_NOT_READY)),
+    Symptom.UNWATCHED: MeasuredSigns(
         says="what should be measured of it is not",
         measures=("unread", "gpus_silent", "rules_failing"),
         test=AnyOf((Above("unread", 0.01), Above("gpus_silent", 0.01), Above("rules_failing", 0.001))),
@@ -127,27 +143,28 @@ def seen(observed: Observed) -> Iterator[Seen]:
     """Every symptom that holds, in that order. A broken promise only where nothing else says how users are hurt, or were a moment ago."""
     felt = False
     for symptom, shown in SYMPTOMS.items():
-        if felt and symptom is Symptom.BROKEN:
-            continue
-        if shown.test is None:
+        if isinstance(shown, SaidSigns):
             yield from _said(observed, symptom, shown)
-            continue
-        found = _measured(observed, symptom, shown, shown.test)
-        if symptom is Symptom.BROKEN and (broken := found or _standing(observed, shown)):
-            yield from list(_past(observed, _PAGES_SECONDS if broken.over else _BURNS_SECONDS)) or [broken]
-        elif found is not None:
-            felt = felt or symptom in (Symptom.FAILING, Symptom.SLOW)
+        elif symptom is Symptom.BROKEN:
+            yield from () if felt else _broken(observed)
+        elif found := _measured(observed, symptom, shown):
+            felt = felt or symptom in _FELT
             yield found
+
+
+def _broken(observed: Observed) -> Sequence[Seen]:
+    found = _measured(observed, Symptom.BROKEN, _BROKEN) or _standing(observed)
+    if found is None:
+        return ()
+    return tuple(_past(observed, _PAGES_SECONDS if found.over else _BURNS_SECONDS)) or (found,)
 
 
 def _past(observed: Observed, within: float) -> Iterator[Seen]:
     """What users feel no more, as it was when they felt it last, so many seconds ago at most."""
-    for symptom in (Symptom.FAILING, Symptom.SLOW):
-        shown = SYMPTOMS[symptom]
+    for symptom, shown in _FELT.items():
         ends = {end for measure in shown.measures if (end := _last_felt(observed.of(measure), observed.at - within)) is not None}
         for end in sorted(ends, reverse=True):
-            found = _measured(observed.measured_until(end), symptom, shown, shown.test) if shown.test else None
-            if found is not None:
+            if found := _measured(observed.measured_until(end), symptom, shown):
                 yield replace(found, says=f"{shown.past} until {clock(end, observed.at)}", over=True, felt=end)
                 break
 
@@ -162,7 +179,7 @@ def _last_felt(samples: Sequence[TimedValue], after: float) -> float | None:
     return next((moment for moment, value in reversed(recent) if value > (usual + worst) / 2), None)
 
 
-def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:
+def _standing(observed: Observed) -> Seen | None:
     """A budget for which somebody is paged, though its burning did not begin in what was looked at, or is over."""
     paged, burn = observed.of("paged"), observed.of("burn")
     if not paged or paged[-1][1] < 1 or not burn:
@@ -171,7 +188,7 @@ def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:
     why = "only its page still fires" if over else "there is no time before it to compare with"
     return Seen(
         symptom=Symptom.BROKEN,
-        says=shown.past if over else shown.says,
+        says=_BROKEN.past if over else _BROKEN.says,
         said=f"{burn[-1][1]:.1f} times as fast as it may, and {why}",
         onset=None,
         states=observed.states,
@@ -179,45 +196,45 @@ def _standing(observed: Observed, shown: SymptomSigns) -> Seen | None:
     )
 
 
-def _measured(observed: Observed, symptom: Symptom, shown: SymptomSigns, test: Test) -> Seen | None:
+def _measured(observed: Observed, symptom: Symptom, shown: MeasuredSigns) -> Seen | None:
     best: tuple[Onset, Answer] | None = None
     for measure in shown.measures:
         began = onset(observed.of(measure))
         if began is None:
             continue
-        answer = test(facts(observed, began.time, began.calm))
+        answer = shown.test(facts(observed, began.time, began.calm))
         if answer.holds and (best is None or began.time < best[0].time):
             best = began, answer
     if best is None:
         return None
-    (began, answer), last = best, best[0].time + SHORTLY_SECONDS
-    states = tuple(each for each in _since(observed, began.time) if each.since is None or each.repeats or each.since <= last)
+    began, answer = best
+    last = began.time + SHORTLY_SECONDS
+    states = tuple(each for each in _since(observed.states, began.time) if each.since is None or each.repeats or each.since <= last)
     return Seen(symptom=symptom, says=shown.says, said=answer.said, onset=began.time, calm=began.calm, states=states)
 
 
-def _said(observed: Observed, symptom: Symptom, shown: SymptomSigns) -> Iterator[Seen]:
+def _said(observed: Observed, symptom: Symptom, shown: SaidSigns) -> Iterator[Seen]:
     """One of what began together, the newest first, for what has long been so is not the cause of what is new. What has happened again since the
     moment that is looked at may explain what hurt then, and did not hurt by itself."""
-    then = tuple(each for each in observed.states if each.since is None or each.since <= observed.at + CLOCKS_SECONDS)
-    observed = replace(observed, states=then)
-    times = sorted(each.since for each in observed.states if each.kind in shown.states and each.since is not None)
+    then = [each for each in observed.states if each.since is None or each.since <= observed.at + CLOCKS_SECONDS]
+    times = sorted(each.since for each in then if each.kind in shown.states and each.since is not None)
     began = [time for before, time in pairwise([-inf, *times]) if time - before > SHORTLY_SECONDS]
     until = inf
     for time in began[: -_MOST_TIMES - 1 : -1] or [None]:
-        states = tuple(each for each in _since(observed, time) if each.since is None or each.since < until)
-        these = [each for each in states if each.kind in shown.states]
+        states = tuple(each for each in _since(then, time) if each.since is None or each.since < until)
+        these = tuple(each for each in states if each.kind in shown.states)
         if these:
             over = bool(shown.past) and all(each.over for each in these)
             dated = [each.since for each in these if each.since is not None]
             last = f", the last one at {clock(max(dated), observed.at)}" if dated else ""
-            said = Says(shown.states)(Facts(at=observed.at, states=states)).said
+            said = Says(shown.states)(Facts(at=observed.at, states=these)).said
             says = f"{shown.past}{last}" if over else shown.says
             yield Seen(symptom=symptom, says=says, said=said, onset=time, states=states, over=over)
         until = inf if time is None else time
 
 
-def _since(observed: Observed, onset: float | None) -> Iterator[State]:
-    """States that began shortly before that or later: what has long been so harmed nobody until then."""
-    for each in observed.states:
+def _since(states: Iterable[State], onset: float | None) -> Iterator[State]:
+    """Those that began shortly before that or later: what has long been so harmed nobody until then."""
+    for each in states:
         if onset is None or each.since is None or each.since >= onset - SHORTLY_SECONDS:
             yield each
