@@ -217,6 +217,8 @@ def _said(observed: Observed, symptom: Symptom, shown: SaidSigns) -> Iterator[Se
     """One of what began together, the newest first, for what has long been so is not the cause of what is new. What has happened again since the
     moment that is looked at may explain what hurt then, and did not hurt by itself."""
     then = [each for each in observed.states if each.since is None or each.since <= observed.at + CLOCKS_SECONDS]
+    if not shown.past:
+        then = [each for each in then if not each.over]
     times = sorted(each.since for each in then if each.kind in shown.states and each.since is not None)
     began = [time for before, time in pairwise([-inf, *times]) if time - before > SHORTLY_SECONDS]
     until = inf
@@ -224,7 +226,7 @@ def _said(observed: Observed, symptom: Symptom, shown: SaidSigns) -> Iterator[Se
         states = tuple(each for each in _since(then, time) if each.since is None or each.since < until)
         these = tuple(each for each in states if each.kind in shown.states)
         if these:
-            over = bool(shown.past) and all(each.over for each in these)
+            over = all(each.over for each in these)
             dated = [each.since for each in these if each.since is not None]
             last = f", the last one at {clock(max(dated), observed.at)}" if dated else ""
             said = Says(shown.states)(Facts(at=observed.at, states=these)).said

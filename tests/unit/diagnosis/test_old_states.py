@@ -106,3 +106,11 @@ def test_what_ended_and_is_ready_again_is_told_as_past_with_its_last_time() -> N
 def test_what_ended_at_a_time_that_nobody_knows_has_no_time() -> None:
     (past,) = diagnoses(played(states=(replace(says(StateKind.EVICTED), since=None, over=True),)))
     assert past.links[0].says == "containers ended and were started again"
+
+
+def test_a_server_that_failed_to_load_and_is_ready_now_makes_no_replica_missing() -> None:
+    failed = replace(says(StateKind.LOAD_FAILED), over=True)
+    (past,) = diagnoses(played(states=(failed,)))
+    assert (past.cause, past.symptom, past.also, past.over) == ("load-failure", Symptom.ENDING, (), True)
+    (present,) = diagnoses(played(states=(replace(failed, over=False),)))
+    assert (present.symptom, present.over) == (Symptom.MISSING, False)
