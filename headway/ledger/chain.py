@@ -159,7 +159,7 @@ class Ledger:
         self.look()
         if self._witness is None or self.word is None or self.word.silent or not self._count:
             return
-        newest = witnesses.naming(self._count, self._end.hash)
+        newest = witnesses.of(self._end)
         if newest != self.word.text:
             with suppress(SilentWitnessError):
                 self._witness.write(self.chain, newest)
@@ -177,8 +177,7 @@ class Ledger:
             return None
         newest = witnesses.NOTHING
         if self._count:  # an empty chain begins with what serves
-            found = witnesses.naming(self._count, self._end.hash)
-            newest = witnesses.of(self.append(ACCEPTED, {"reason": reason, "witness": said, "found": found}))
+            newest = witnesses.of(self.append(ACCEPTED, {"reason": reason, "witness": said, "found": witnesses.of(self._end)}))
         self._witness.write(self.chain, newest)
         return fact
 

@@ -14,9 +14,12 @@ class FollowedLedger(Generic[State]):
     which raise the same."""
 
     def __init__(self, ledger: Ledger, step: Callable[[Iterable[Event], State], State], state: State, at_most: float = math.inf) -> None:
-        self._kept = StateKept(ledger.chain, state, step)
-        self._ledger, self._step, self._at_most, self._start = ledger.keeping(self._kept, at_most), step, at_most, state
-        self.chain = ledger.chain
+        self.chain, self._step, self._start, self._at_most = ledger.chain, step, state, at_most
+        self._begin(ledger)
+
+    def _begin(self, ledger: Ledger) -> None:
+        self._kept = StateKept(self.chain, self._start, self._step)
+        self._ledger = ledger.keeping(self._kept, self._at_most)
 
     def anew(self, state: State) -> "FollowedLedger[State]":
         """The same chain from its first event on, which must have what was read of it so far."""
@@ -42,7 +45,6 @@ class FollowedLedger(Generic[State]):
             finally:
                 self._kept.weigh()
         except TooMuchKeptError:
-            self._kept = StateKept(self.chain, self._start, self._step)
-            self._ledger = self._ledger.keeping(self._kept, self._at_most)
+            self._begin(self._ledger)
             raise
         return self._kept.state

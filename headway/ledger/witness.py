@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway.ledger.events import UNBOUND, Event
-from headway.ledger.proof import ChainHashes
+from headway.ledger.proof import ChainEnd, ChainHashes
 from headway.problem import Exit, Problem, ProblemLevel, UserError
 
 _TEXT = re.compile(r"([0-9]{1,8}):([0-9a-f]{64})")
@@ -105,14 +105,9 @@ def named(chain: str, address: str) -> str:
     return f"{chain}.{hashlib.sha256(address.rstrip('/').encode()).hexdigest()[:12]}"
 
 
-def of(event: Event) -> str:
-    """What a witness says of a chain whose newest event it is."""
-    return naming(event.number, event.hash)
-
-
-def naming(number: int, hash_: str) -> str:
-    """The same by the event's number and hash."""
-    return f"{number}:{hash_}"
+def of(newest: Event | ChainEnd) -> str:
+    """What a witness says of a chain that ends with this event."""
+    return f"{newest.number}:{newest.hash}"
 
 
 def ask(witness: LedgerWitness | None, chain: str) -> WitnessWord:
