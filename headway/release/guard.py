@@ -16,7 +16,7 @@ from headway.contract.rollout import LONGEST_UNWATCHED
 from headway.environment.kubernetes import KubernetesApi
 from headway.environment.port import OutOfReachError
 from headway.ledger.traffic_split import EVERYTHING, TrafficSplit
-from headway.problem import UserError
+from headway.problem import ODD, UserError
 from headway.release.driver.live_service import ROUTES, patch, promise, route_of
 from headway.timestamp import rfc3339
 from headway.wire import RELEASE_FIELD_MANAGER, RELEASE_GUARD_LEASE, SAFE_RELEASE, TENANT, WATCHED_UNTIL
@@ -65,7 +65,7 @@ class ReleaseGuard:
                     taken.append(name)
             except (OutOfReachError, UserError) as failure:
                 missed.append(f"{name}: {failure}")
-            except (AttributeError, IndexError, KeyError, TypeError, ValueError) as odd:
+            except ODD as odd:
                 missed.append(f"{name}: nobody of ours writes a route like it ({type(odd).__name__}: {odd})")
         return GuardLook(tuple(sorted(taken)), tuple(sorted(missed)))
 

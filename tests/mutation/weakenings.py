@@ -435,14 +435,14 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
     "Unwatched traffic on a version, by one odd object": (
         opened(
             "a route without what is asked",
-            "except (AttributeError, IndexError, KeyError, TypeError, ValueError) as odd:",
-            "except (IndexError, TypeError, ValueError) as odd:",
+            "except ODD as odd:",
+            "except (LookupError, TypeError, ValueError) as odd:",
             raises="AttributeError",
         ),
         opened(
             "a route of another shape",
-            "except (AttributeError, IndexError, KeyError, TypeError, ValueError) as odd:",
-            "except (AttributeError, IndexError, KeyError) as odd:",
+            "except ODD as odd:",
+            "except (AttributeError, LookupError) as odd:",
             raises="TypeError",
         ),
         opened(

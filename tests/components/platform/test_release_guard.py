@@ -2,6 +2,7 @@
 command allows.
 """
 
+import copy
 import json
 import shlex
 from collections.abc import Iterator, Mapping
@@ -142,6 +143,20 @@ def test_whatever_stands_in_one_route_the_others_are_guarded(odd: Any) -> None:
 
     api: Any = Odd()
     assert guard.ReleaseGuard(api, "vision", "test", lambda: NOW, lambda: 0.0).look().taken == ("defects",)
+
+
+def test_a_route_with_a_weight_beyond_all_numbers_leaves_the_others_guarded() -> None:
+    class Odd(Recorder):
+        def each(self, path: str, **_: Any) -> Iterator[dict[str, Any]]:
+            (good,) = super().each(path)
+            odd = copy.deepcopy(good)
+            odd["metadata"]["name"], odd["spec"]["http"][0]["route"][1]["weight"] = "a", float("inf")
+            yield from (odd, good)
+
+    api: Any = Odd()
+    seen = guard.ReleaseGuard(api, "vision", "test", lambda: NOW, lambda: 0.0).look()
+    assert seen.taken == ("defects",)
+    assert [missed.partition(":")[0] for missed in seen.missed] == ["a"]
 
 
 def test_a_tenant_with_routes_without_end_has_a_turn_and_no_longer() -> None:
