@@ -62,17 +62,16 @@ def news(found: FoundCauses, known: Sequence[KnownCause], *, urgency: str, at: f
             answers = () if first else found.fresh
         return CauseNews(given=answers, told=answers)
     held = {_key(each) for each in known}
-    same, new = (
-        [_again(each, known) for each in (*decided, *found.stale) if _key(each) in held],
-        [each for each in decided if _key(each) not in held],
-    )
+    same = tuple(_again(each, known) for each in (*decided, *found.stale) if _key(each) in held)
+    new = [each for each in decided if _key(each) not in held]
+    others = _lasting(_others(known, same), at)
     if new and same and urgency == PAGE:
         told = tuple(_called(ALSO, each) for each in new[: max(MOST_CAUSES - len(same), 0)])
-        return CauseNews(given=(*told, *same, *_lasting(_others(known, same), at)), told=told)
+        return CauseNews(given=(*told, *same, *others), told=told)
     if new and urgency == PAGE and not any(_is_correction(each) and _told_at(each) >= began for each in known):
         told = tuple(_called(CORRECTION, each) for each in new)
-        return CauseNews(given=(*told, *same, *ended(_others(known, same), at)), told=told, corrects=True)
-    return CauseNews(given=(*same, *(_lasting(_others(known, same), at) if new or not same else ())))
+        return CauseNews(given=(*told, *ended(known, at)), told=told, corrects=True)
+    return CauseNews(given=(*same, *others) if new or not same else same)
 
 
 def _others(known: Iterable[KnownCause], than: Iterable[KnownCause]) -> tuple[KnownCause, ...]:
