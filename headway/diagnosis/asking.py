@@ -47,11 +47,16 @@ class _OfMeasure:
         found = facts.of(self.measure)
         if found is None:
             return unmeasured(self.measure)
-        return Answer(holds=self._holds(found), said=measured_words(self.measure, found))
+        looks = self._looks(found)
+        return Answer(holds=None if looks and not self._proven(found) else looks, said=measured_words(self.measure, found))
 
-    def _holds(self, found: BeforeAfter) -> bool | None:
-        """None where it looks so, and the interval does not prove it."""
+    def _looks(self, found: BeforeAfter) -> bool:
+        """Whether the means have it so."""
         raise NotImplementedError
+
+    def _proven(self, found: BeforeAfter) -> bool:
+        """Whether the interval has it so too; where it need not, nothing is left to prove."""
+        return True
 
 
 @dataclass(frozen=True)
@@ -61,9 +66,11 @@ class Rose(_OfMeasure):
     by: float = RISE
     least: float = 0.0
 
-    def _holds(self, found: BeforeAfter) -> bool | None:
-        looks = found.ratio >= self.by and found.change > 0 and found.change >= self.least
-        return found.rose(self.by, self.least) or (None if looks else False)
+    def _looks(self, found: BeforeAfter) -> bool:
+        return found.more(self.by, self.least)
+
+    def _proven(self, found: BeforeAfter) -> bool:
+        return found.low > 0
 
 
 @dataclass(frozen=True)
@@ -73,9 +80,11 @@ class Fell(_OfMeasure):
     by: float = RISE
     least: float = 0.0
 
-    def _holds(self, found: BeforeAfter) -> bool | None:
-        looks = found.since * self.by <= found.before and found.change < 0 and -found.change >= self.least
-        return found.fell(self.by, self.least) or (None if looks else False)
+    def _looks(self, found: BeforeAfter) -> bool:
+        return found.less(self.by, self.least)
+
+    def _proven(self, found: BeforeAfter) -> bool:
+        return found.high < 0
 
 
 @dataclass(frozen=True)
@@ -84,10 +93,11 @@ class Above(_OfMeasure):
 
     level: float
 
-    def _holds(self, found: BeforeAfter) -> bool | None:
-        if found.since < self.level:
-            return False
-        return found.low > 0 or (None if found.before < self.level else False)
+    def _looks(self, found: BeforeAfter) -> bool:
+        return found.since >= self.level and (found.low > 0 or found.before < self.level)
+
+    def _proven(self, found: BeforeAfter) -> bool:
+        return found.low > 0
 
 
 @dataclass(frozen=True)
@@ -96,7 +106,7 @@ class Reached(_OfMeasure):
 
     level: float
 
-    def _holds(self, found: BeforeAfter) -> bool:
+    def _looks(self, found: BeforeAfter) -> bool:
         return found.since >= self.level
 
 
@@ -106,7 +116,7 @@ class AtMost(_OfMeasure):
 
     level: float
 
-    def _holds(self, found: BeforeAfter) -> bool:
+    def _looks(self, found: BeforeAfter) -> bool:
         return found.since <= self.level
 
 

@@ -48,13 +48,21 @@ class BeforeAfter:
         """Since by before; 1 where both are zero."""
         return self.since / self.before if self.before else math.inf if self.since else 1.0
 
+    def more(self, by: float, least: float = 0.0) -> bool:
+        """At least `by` times as much and `least` more, proven or not."""
+        return self.change > 0 and self.ratio >= by and self.change >= least
+
+    def less(self, by: float, least: float = 0.0) -> bool:
+        """At most 1/`by` of it and `least` less, proven or not."""
+        return self.change < 0 and self.since * by <= self.before and -self.change >= least
+
     def rose(self, by: float, least: float = 0.0) -> bool:
-        """Proven to be more, and at least `by` times as much and `least` more."""
-        return self.low > 0 and self.ratio >= by and self.change >= least
+        """Proven to be more, and so much."""
+        return self.low > 0 and self.more(by, least)
 
     def fell(self, by: float, least: float = 0.0) -> bool:
-        """Proven to be less: at most 1/`by` of it, and `least` less."""
-        return self.high < 0 and self.since * by <= self.before and -self.change >= least
+        """Proven to be less, and so much."""
+        return self.high < 0 and self.less(by, least)
 
 
 def mean(values: Sequence[float]) -> Mean | None:
