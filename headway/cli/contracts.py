@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headway.cli import starters
-from headway.cli.completion import environment_names
 from headway.cli.contract_judges import judges, provable, registries, surroundings
-from headway.cli.environment_choice import typed
+from headway.cli.environment_choice import environment_option, typed
 from headway.cli.starters import DEFAULT_FOLDER
 from headway.environment.checkout import ENVIRONMENT_VARIABLE
 from headway.problem import Exit, UserError
@@ -62,15 +61,7 @@ def check(
         CheckOutput, typer.Option("--output", "-o", help="`text` for people, `json` for programs, `sarif` for code scanning.")
     ] = CheckOutput.TEXT,
     environment: Annotated[
-        str | None,
-        typer.Option(
-            "--environment",
-            "-e",
-            envvar=ENVIRONMENT_VARIABLE,
-            show_envvar=True,
-            autocompletion=environment_names,
-            help="Also check the files of that environment's layers, and every contract against its GPU pools.",
-        ),
+        str | None, environment_option("Also check the files of that environment's layers, and every contract against its GPU pools.")
     ] = None,
     explain: Annotated[bool, typer.Option("--explain", help="Show the arithmetic: memory, start-up, room, quota, cost.")] = False,
     registry: Annotated[

@@ -4,7 +4,7 @@ Where it has several, a command that only reads takes the sandbox, and one that 
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -12,18 +12,21 @@ from headway.cli.completion import environment_names
 from headway.environment.checkout import ENVIRONMENT_VARIABLE, SANDBOX, environments, find
 from headway.problem import Exit, UserError
 
-EnvironmentOption = Annotated[
-    str | None,
-    typer.Option(
+
+def environment_option(help: str) -> Any:
+    """`-e`, which the variable may say instead, and which shells complete."""
+    return typer.Option(
         "--environment",
         "-e",
         envvar=ENVIRONMENT_VARIABLE,
         show_envvar=True,
         metavar="NAME",
         autocompletion=environment_names,
-        help="Which environment, such as prod.",
-    ),
-]
+        help=help,
+    )
+
+
+EnvironmentOption = Annotated[str | None, environment_option("Which environment, such as prod.")]
 
 
 def to_read(told: str | None, project: Path | None) -> str:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.completion import environment_names, tenants
-from headway.environment.checkout import ENVIRONMENT_VARIABLE, SANDBOX
+from headway.cli.completion import tenants
+from headway.cli.environment_choice import environment_option
+from headway.environment.checkout import SANDBOX
 from headway.problem import Exit, UserError
 
 app = typer.Typer(no_args_is_help=True, help="Write a commented starter that passes `headway check`.")
@@ -28,17 +29,7 @@ _Folder = Annotated[Path, typer.Option("--folder", help="The folder of all tenan
 @app.command("tenant")
 def new_tenant(
     name: Annotated[str, typer.Argument(help="The tenant's name.")],
-    environment: Annotated[
-        str,
-        typer.Option(
-            "--environment",
-            "-e",
-            envvar=ENVIRONMENT_VARIABLE,
-            show_envvar=True,
-            autocompletion=environment_names,
-            help="The first environment that has it.",
-        ),
-    ] = SANDBOX,
+    environment: Annotated[str, environment_option("The first environment that has it.")] = SANDBOX,
     folder: _Folder = DEFAULT_FOLDER,
 ) -> None:
     """Write the contract of a new tenant to tenants/NAME/tenant.yaml, and the stack file by which an environment has it."""
