@@ -186,6 +186,11 @@ def on_one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def count(number: int, thing: str) -> str:
+    """`1 replica`, `2 replicas`."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def sentence(text: str) -> str:
     """`text` with a full stop, unless it is none or ends already."""
     return text if not text or text.endswith((".", "?", ":")) else f"{text}."

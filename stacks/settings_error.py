@@ -12,7 +12,7 @@ import pulumi
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from headway.problem import FieldPath, Problem
+from headway.problem import FieldPath, Problem, count
 
 NOTHING_PLANNED = "Nothing was planned"
 HIDDEN = "[secret]"
@@ -36,9 +36,8 @@ class SettingsError(pulumi.RunError):
     """A stack file cannot stand. Ends the program with this text and without a traceback."""
 
     def __init__(self, source: str, problems: Sequence[Problem]) -> None:
-        count = f"{len(problems)} problem{'s' if len(problems) > 1 else ''}"
         told = [f"  {line}" for problem in problems for line in str(problem).splitlines()]
-        super().__init__("\n".join([f"{source} is refused: {count}. {NOTHING_PLANNED}.", *told]))
+        super().__init__("\n".join([f"{source} is refused: {count(len(problems), 'problem')}. {NOTHING_PLANNED}.", *told]))
         self.problems = tuple(problems)
 
 

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from headway.cli.finding_view import print_findings
 from headway.contract.reading.loader import CheckResult
-from headway.problem import Problem
+from headway.problem import Problem, count
 
 
 def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Problem], stacks: str = "") -> None:
@@ -35,10 +35,6 @@ def print_result(result: CheckResult, prefix: str, pool_findings: Sequence[Probl
         console.print(
             f"[dim]not deployed here, because no stack file names them: {', '.join(map(escape, result.left_out))}[/]", soft_wrap=True
         )
-
-
-def count(number: int, thing: str) -> str:
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def plain_console() -> Console:

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.markup import escape
 from rich.table import Table
 
-from headway.cli.contract_verdict import count, plain_console
+from headway.cli.contract_verdict import plain_console
 from headway.contract.arithmetic.apart import apart
 from headway.contract.arithmetic.cost import cost
 from headway.contract.arithmetic.fit import fit, fit_ram
@@ -26,7 +26,7 @@ from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.reading.loader import TENANT_FILE, CheckResult
 from headway.contract.roles import prefill_of
-from headway.problem import Problem, on_one_line, shown
+from headway.problem import Problem, count, on_one_line, shown
 
 SYSTEM_POOL_HINT = "--explain shows what is left, and what a lost node does"
 

@@ -204,8 +204,8 @@ def _record(result: "DoctorResult") -> dict[str, object]:
 def _print(stack: str, results: "Sequence[DoctorResult]") -> None:
     from rich.console import Console
 
-    from headway.cli.contract_verdict import count
     from headway.doctor.check import CheckState
+    from headway.problem import count
 
     console = Console(highlight=False, soft_wrap=True)
     marks = {CheckState.OK: "[green]✓[/]", CheckState.PROBLEM: "[red]✗[/]", CheckState.UNKNOWN: "[yellow]?[/]"}

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from headway.cli.release_view import signal_table
 from headway.ledger.traffic_split import ArmRole, TrafficArm
+from headway.problem import count
 from headway.release import messages
 from headway.release.driver.rollout_state import RolloutState, ServiceState
 from headway.release.evaluator import drift_words, words
@@ -73,7 +74,7 @@ def show(chain: str, rows: Iterator[StatusRow], rollout: RolloutState | None, fi
     console.print(f"[bold]{escape(chain)}[/bold]")
     console.print(table)
     if rollout and rollout.decision and figures.where:
-        ticks = f"{figures.ticks} tick{'s' if figures.ticks != 1 else ''}"
+        ticks = count(figures.ticks, "tick")
         console.print(f"  [dim]measured {escape(messages.at_which(figures.where))}, over {ticks} of evidence[/dim]")
         if figures.remark:
             console.print(f"  [dim]{figures.remark}[/dim]")
@@ -82,7 +83,7 @@ def show(chain: str, rows: Iterator[StatusRow], rollout: RolloutState | None, fi
 
 def _arm(arm: TrafficArm) -> str:
     """`r5678 5 % (new, 2 replicas)`."""
-    replicas = "" if arm.replicas is None else f"{arm.replicas} replica{'s' if arm.replicas != 1 else ''}"
+    replicas = "" if arm.replicas is None else count(arm.replicas, "replica")
     more = ", ".join(part for part in (_ROLES[arm.role], replicas) if part)
     return f"{arm.release} {arm.weight.whole_percent} %{f' ({more})' if more else ''}"
 

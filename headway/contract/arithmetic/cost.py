@@ -14,6 +14,7 @@ from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.pool_parts import SplitSharing
 from headway.contract.units import Money
+from headway.problem import count
 
 HOURS_A_MONTH = 730
 SPOT_DISCOUNT = Decimal("0.4")
@@ -61,12 +62,11 @@ def cost(model: Model, pool: Pool | None = None) -> Cost:
         Line("a replica, an hour", hour, how),
         Line("1,000 requests", thousand, f"at {scaling.capacity} a replica"),
         *((Line("1,000,000 tokens", million, f"at {scaling.token_capacity} a replica"),) if million is not None else ()),
-        Line("a month, at least", least, f"{always} replica{'s' * (always != 1)} x {HOURS_A_MONTH} h"),
+        Line("a month, at least", least, f"{count(always, 'replica')} x {HOURS_A_MONTH} h"),
         Line(
             "a month, at most",
             greatest,
-            f"{most} replica{'s' * (most != 1)} x {HOURS_A_MONTH} h"
-            + (f" + {model.batch.max_replicas} spot workers" if model.batch else ""),
+            f"{count(most, 'replica')} x {HOURS_A_MONTH} h" + (f" + {model.batch.max_replicas} spot workers" if model.batch else ""),
         ),
         Line("list prices of", PRICES_AS_OF, "us-east-1, on demand"),
     )

@@ -12,6 +12,7 @@ from headway.contract.pool import Pool
 from headway.contract.runtime import Triton
 from headway.contract.slo import Availability
 from headway.contract.units import Bytes, Duration, Share, Throughput
+from headway.problem import count
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +97,7 @@ def startup(model: Model, pool: Pool | None = None, rates: Rates = DEFAULT_RATES
         Line(
             "warmup",
             Duration(rounds * model.health.warmup.p99),
-            f"{rounds} round{'s' * (rounds != 1)} of {together} request{'s' * (together != 1)} x {model.health.warmup.p99}",
+            f"{count(rounds, 'round')} of {count(together, 'request')} x {model.health.warmup.p99}",
         ),
     )
     total = {

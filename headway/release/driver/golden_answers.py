@@ -15,6 +15,7 @@ from typing import Any
 
 from headway.bounded_json import bounded_json
 from headway.environment.port import OutOfReachError
+from headway.problem import count
 from headway.release.driver.service_under_release import ProbeResult
 from headway.wire import SCRIPTS_FOLDER, SERVER_CONTAINER
 
@@ -164,7 +165,7 @@ def failing(pods: Sequence[Mapping[str, Any]], run: RunInPod) -> str | None:
 
 def judged(answers: GoldenAnswers, tolerated: float) -> ProbeResult:
     """Whether golden requests are passed. `tolerated`: share of answers that may differ, by the contract."""
-    by = f"the driver, of {answers.replicas} replica{'s' if answers.replicas != 1 else ''}"
+    by = f"the driver, of {count(answers.replicas, 'replica')}"
     wrong = f": {'; '.join(answers.examples)}" if answers.examples else ""
     if answers.invalid:
         return ProbeResult(passed=False, reason=f"{answers.invalid} of {answers.pairs} answers are malformed{wrong}", by=by)
