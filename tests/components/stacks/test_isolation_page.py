@@ -10,14 +10,12 @@ import pytest
 
 from headway.ledger.store import FolderStore
 from policies.guardrails.view import plain
-from stacks import settings, tenant
-from stacks.settings import TenantSettings
-from tests.components.contracts import TENANTS
 from tests.components.golden import UPDATE
 from tests.components.isolation_page import CLOSED, REASONS, Kind, Matrix, holes, kinds, matrix, page, reason
-from tests.components.program import answers, layer
-from tests.components.recording import Recording, record
+from tests.components.program import layer
+from tests.components.recording import Recording
 from tests.components.stacks.test_tenant import fed_by_a_queue
+from tests.components.tenant_layer import planned, settings_of
 
 PAGE = Path(__file__).parents[3] / "docs/reference/isolation.md"
 NAMED = ("assist", "vision")
@@ -27,23 +25,13 @@ def objects(found: Recording, kind: str) -> Iterator[Any]:
     return (plain(dict(r.inputs)) for r in found.registrations if r.type.endswith(f":{kind}"))
 
 
-def of_tenant(name: str) -> TenantSettings:
-    found = settings.load(f"prod-{name}", {})
-    assert isinstance(found, TenantSettings)
-    return found
-
-
-def built(name: str, folder: Path) -> Recording:
-    found = of_tenant(name)
-    return record(lambda: tenant.build(found, TENANTS, FolderStore(folder)), stack=f"prod-{name}", calls=answers("prod", "platform"))
-
-
 @cache
 def rendered(folder: Path) -> tuple[list[Any], list[Any]]:
     """Production's namespaces and NetworkPolicies, its tenants' among them, and what a queue adds for batch workers."""
-    layers = [layer("prod-platform"), *(built(name, folder) for name in NAMED)]
+    tenants = [settings_of(f"prod-{name}") for name in NAMED]
+    layers = [layer("prod-platform"), *(planned(each, ledger=FolderStore(folder)) for each in tenants)]
     policies = [policy for each in layers for policy in objects(each, "NetworkPolicy")]
-    fed = objects(fed_by_a_queue(folder, of_tenant(NAMED[0]).network), "NetworkPolicy")
+    fed = objects(fed_by_a_queue(folder, tenants[0].network), "NetworkPolicy")
     queues = next(policy for policy in fed if policy["metadata"]["name"] == "allow-queues")
     return [space for each in layers for space in objects(each, "Namespace")], [*policies, queues]
 

@@ -22,23 +22,22 @@ from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, Un
 from headway.ledger.traffic_split import ArmRole, TrafficArm, TrafficMirror, TrafficSplit, UserSplit
 from headway.ledger.witness import LedgerWitness
 from headway.ledger.witness_place import FolderWitness
-from stacks import tenant
 from stacks.settings_error import SettingsError
 from tests.components.contracts import CONTAINER, DEFECTS, MODELS, PLAIN, TENANTS, changed, document
-from tests.components.recording import Recording, Registration, record
-from tests.components.stacks.test_tenant import ABOVE, settings_of, write
+from tests.components.recording import Recording, Registration
+from tests.components.stacks.test_tenant import write
+from tests.components.tenant_layer import planned, settings_of
 
 CHAIN = "vision/defects"
 NEW_VERSION = {"artifact": {"version": "2026.12.1"}}
 
 
 def plan(folder: Path, ledger: LedgerStore | None, witness: LedgerWitness | None = None) -> Recording:
-    found = settings_of("vision")
-    return record(lambda: tenant.build(found, folder, ledger, witness), stack="sandbox-vision", calls=ABOVE)
+    return planned(settings_of("sandbox-vision"), folder, ledger, witness)
 
 
 def contract(folder: Path = TENANTS) -> Model:
-    loaded = load_tenant(folder / "vision", settings_of("vision").pools).tenant("vision")
+    loaded = load_tenant(folder / "vision", settings_of("sandbox-vision").pools).tenant("vision")
     assert loaded is not None
     return next(model for model in loaded.models if model.name == "defects")
 

@@ -23,13 +23,14 @@ from headway.ledger.location import opened
 from headway.ledger.serving import ADOPTED, ENDED, INTENDED, STARTED
 from headway.ledger.traffic_split import TrafficSplit
 from headway.wire import LEDGER_VARIABLE
-from stacks import settings, tenant
+from stacks import tenant
 from stacks.settings import TenantSettings
 from tests import day_two_page
 from tests.components.contracts import TENANTS, document
 from tests.components.program import PROJECT, answers
 from tests.components.recording import Recording, record
 from tests.components.stacks.test_tenant import write
+from tests.components.tenant_layer import settings_of
 
 CHAIN, HOME, AWAY = "hello/digits", "s3://ledger-home", "s3://ledger-away"
 RTO_SECONDS = 60.0
@@ -55,9 +56,7 @@ def elsewhere(tmp_path: Path) -> TenantSettings:
     folder.mkdir()
     for file in (PROJECT / "stacks").glob("Pulumi.dev-*.yaml"):
         (folder / file.name).write_text(file.read_text().replace(HERE, THERE))
-    found = settings.load("dev-hello", {}, folder)
-    assert isinstance(found, TenantSettings)
-    return found
+    return settings_of("dev-hello", folder=folder)
 
 
 def contract(found: TenantSettings, folder: Path = TENANTS) -> Model:

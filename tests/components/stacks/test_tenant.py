@@ -16,29 +16,19 @@ from headway.ledger.store import FolderStore
 from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView, plain
-from stacks import settings, tenant
+from stacks import settings
 from stacks.sections import Nat, NetworkSettings
-from stacks.settings import TenantSettings
 from stacks.settings_error import SettingsError
 from tests.components import golden
 from tests.components.contracts import TENANTS, document
-from tests.components.program import answers
-from tests.components.recording import Recording, Registration, record
+from tests.components.recording import Recording, Registration
+from tests.components.tenant_layer import planned, settings_of
 
-ABOVE = answers("sandbox", "platform")
 COMPONENTS = ("headway:tenant:Tenant", "headway:model_service:ModelService")
 
 
-def settings_of(name: str) -> TenantSettings:
-    found = settings.load(f"sandbox-{name}", {})
-    assert isinstance(found, TenantSettings)
-    return found
-
-
 def run(name: str, folder: Path = TENANTS, *, deployed: bool = True, preview: bool = False) -> Recording:
-    found = settings_of(name)
-    calls = ABOVE if deployed else answers("sandbox")
-    return record(lambda: tenant.build(found, folder), stack=f"sandbox-{name}", calls=calls, preview=preview)
+    return planned(settings_of(f"sandbox-{name}"), folder, deployed=deployed, preview=preview)
 
 
 def services(recording: Recording) -> dict[str, tuple[Registration, ...]]:
@@ -109,13 +99,13 @@ def tenant_of(folder: Path, count: int) -> Recording:
     contract = document("vision", "tenant")
     contract["quota"] |= {"mig": {"1g.10gb": 60}, "gpu_memory": "1Ti", "cpu": 400, "memory": "1Ti", "monthly_budget": "900000 USD"}
     (folder / "vision" / "tenant.yaml").write_text(yaml.safe_dump(contract))
-    found = settings_of("vision")
+    found = settings_of("sandbox-vision")
     pools = tuple(
         pool.model_copy(update={"size": pool.size.model_copy(update={"max": 40})}) if pool.name == "a100-mig" else pool
         for pool in found.pools
     )
     grown = found.model_copy(update={"pools": pools})
-    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", calls=ABOVE)
+    return planned(grown, folder)
 
 
 def objects(recording: Recording) -> list[Registration]:
@@ -200,13 +190,13 @@ def test_without_nat_a_preview_refuses_images_of_registries_out_of_reach(registr
     model = copy.deepcopy(document("vision", "defects"))
     model["runtime"]["image"] = f"{registry}/nvidia/tritonserver:26.07-py3@sha256:{'a' * 64}"
     write(tmp_path, "vision", defects=model)
-    found = settings_of("vision")
+    found = settings_of("sandbox-vision")
     closed = found.model_copy(update={"network": found.network.model_copy(update={"nat": Nat.NONE})})
     if not refused:
-        record(lambda: tenant.build(closed, tmp_path), stack="sandbox-vision", calls=ABOVE)
+        planned(closed, tmp_path)
         return
     with pytest.raises(SettingsError) as error:
-        record(lambda: tenant.build(closed, tmp_path), stack="sandbox-vision", calls=ABOVE)
+        planned(closed, tmp_path)
     assert [(problem.rule, problem.dotted) for problem in error.value.problems] == [("image-reached-without-nat", "runtime.image")]
 
 
@@ -224,12 +214,12 @@ def test_an_issuer_whose_keys_the_endpoint_eks_hides_is_refused(tmp_path: Path) 
     given = yaml.safe_load(place.read_text())
     given["issuers"][0]["jwks_uri"] = "https://oidc.eks.us-east-1.amazonaws.com/id/0123/keys"
     place.write_text(yaml.safe_dump(given))
-    found = settings_of("vision")
+    found = settings_of("sandbox-vision")
     hidden = found.model_copy(update={"network": found.network.model_copy(update={"endpoints": (*found.network.endpoints, "eks")})})
     with pytest.raises(SettingsError) as error:
-        record(lambda: tenant.build(hidden, tmp_path), stack="sandbox-vision", calls=ABOVE)
+        planned(hidden, tmp_path)
     assert [(problem.rule, problem.subject) for problem in error.value.problems] == [("issuer-keys-in-reach", "vision")]
-    record(lambda: tenant.build(found, tmp_path), stack="sandbox-vision", calls=ABOVE)
+    planned(found, tmp_path)
 
 
 def test_a_service_above_its_tenants_quota_is_refused_before_planning(tmp_path: Path) -> None:
@@ -255,17 +245,11 @@ def moved(environment: str, folder: Path, bucket: str) -> Recording:
     place = folder / environment
     place.mkdir()
     write(place, "vision", defects=contract)
-    stack = f"{environment}-vision"
-    found = settings.load(stack, {"headway:batch": json.dumps({"bucket": bucket})})
-    assert isinstance(found, TenantSettings)
+    found = settings_of(f"{environment}-vision", {"headway:batch": json.dumps({"bucket": bucket})})
     l4 = next(pool for pool in found.pools if pool.name == "l4")
     spot = l4.model_copy(update={"name": "l4-spot", "workload_class": WorkloadClass.BATCH, "capacity": Spot(kind="spot")})
     grown = found.model_copy(update={"pools": (*(pool for pool in found.pools if pool.workload_class is not WorkloadClass.BATCH), spot)})
-    return record(
-        lambda: tenant.build(grown, place, FolderStore(folder / f"{environment}-ledger")),
-        stack=stack,
-        calls=answers(environment, "platform"),
-    )
+    return planned(grown, place, FolderStore(folder / f"{environment}-ledger"))
 
 
 def test_one_contract_is_one_release_in_staging_and_in_production(tmp_path: Path) -> None:
@@ -274,17 +258,11 @@ def test_one_contract_is_one_release_in_staging_and_in_production(tmp_path: Path
     assert found["staging"].exports["releases"] == found["prod"].exports["releases"]
     for name, other in (("staging", "prod"), ("prod", "staging")):
         text = json.dumps([dict(r.inputs) for r in found[name].registrations], default=str)
-        account = settings_in(name).account.id
+        account = settings_of(f"{name}-vision").account.id
         for own in (f"s3://example-batch-{name}/vision/defects/", f"s3://headway-{name}-artifacts-{account}/vision/defects/"):
             assert own in text
         for foreign in (f"example-batch-{other}", f"headway-{other}-", "batches://", "artifacts://"):
             assert foreign not in text
-
-
-def settings_in(environment: str) -> TenantSettings:
-    found = settings.load(f"{environment}-vision", {})
-    assert isinstance(found, TenantSettings)
-    return found
 
 
 def test_workers_may_touch_the_bucket_of_their_environment(tmp_path: Path) -> None:
@@ -303,10 +281,10 @@ def test_a_batch_store_needs_a_bucket_apart_from_the_artifact(bucket: str | None
     contract = copy.deepcopy(document("vision", "defects"))
     contract["artifact"]["uri"] = "s3://example-models/vision/models/1/"
     write(tmp_path, "vision", defects={**contract, "batch": {**BATCH, "store": store}})
-    found = settings_of("vision")
+    found = settings_of("sandbox-vision")
     given = found.model_copy(update={"batch": settings.BatchSettings(bucket=bucket) if bucket else None})
     with pytest.raises(SettingsError) as refused:
-        record(lambda: tenant.build(given, tmp_path), stack="sandbox-vision", calls=ABOVE)
+        planned(given, tmp_path)
     assert (rule, "batch.store") in [(problem.rule, problem.dotted) for problem in refused.value.problems]
 
 
@@ -334,12 +312,12 @@ def fed_by_a_queue(folder: Path, network: NetworkSettings | None = None) -> Reco
         "store": "s3://example-batch/vision/defects/",
     }
     write(folder, "vision", defects=contract)
-    found = settings_of("vision")
+    found = settings_of("sandbox-vision")
     l4 = next(pool for pool in found.pools if pool.name == "l4")
     spot = l4.model_copy(update={"name": "l4-spot", "workload_class": WorkloadClass.BATCH, "capacity": Spot(kind="spot")})
     own = found.network.model_copy(update={"endpoints": (*found.network.endpoints, "sqs")})
     grown = found.model_copy(update={"pools": (*found.pools, spot), "network": network or own})
-    return record(lambda: tenant.build(grown, folder), stack="sandbox-vision", calls=ABOVE)
+    return planned(grown, folder)
 
 
 def test_a_batch_variant_fits_into_the_twenty_resources_of_a_service(tmp_path: Path) -> None:
@@ -398,10 +376,8 @@ TENANT_STACKS = sorted(
 
 @pytest.mark.parametrize("stack", TENANT_STACKS)
 def test_the_tenants_of_every_environment_can_be_planned_and_break_no_rule(stack: str, tmp_path: Path) -> None:
-    found = settings.load(stack, {})
-    assert isinstance(found, TenantSettings)
-    above = answers(found.environment, "platform")
-    recording = record(lambda: tenant.build(found, TENANTS, FolderStore(tmp_path)), stack=stack, calls=above)
+    found = settings_of(stack)
+    recording = planned(found, ledger=FolderStore(tmp_path))
     assert breaches(recording) == []
     models = sorted(path.stem for path in (TENANTS / found.tenant).glob("*.yaml") if path.stem != "tenant")
     assert sorted(services(recording)) == models
@@ -410,12 +386,8 @@ def test_the_tenants_of_every_environment_can_be_planned_and_break_no_rule(stack
 def test_one_contract_is_one_release_wherever_it_runs_and_reads_each_bucket(tmp_path: Path) -> None:
     seen: dict[str, set[str]] = {}
     for environment in ("staging", "prod"):
-        found = settings.load(f"{environment}-vision", {})
-        assert isinstance(found, TenantSettings)
-        above = answers(environment, "platform")
-        recording = record(
-            lambda found=found: tenant.build(found, TENANTS, FolderStore(tmp_path)), stack=f"{environment}-vision", calls=above
-        )
+        found = settings_of(f"{environment}-vision")
+        recording = planned(found, ledger=FolderStore(tmp_path))
         seen[environment] = {release for releases in recording.exports["releases"].values() for release in releases}
         fetched = [
             r.inputs["data"]["fetch.json"] for r in recording.of_type("kubernetes:core/v1:ConfigMap") if "fetch.json" in r.inputs["data"]

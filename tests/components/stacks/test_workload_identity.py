@@ -20,9 +20,10 @@ from components.permissions import Statement
 from policies.guardrails.registry import PACKS
 from policies.guardrails.rule import evaluate
 from policies.guardrails.view import InputNode, ResourceView, plain
-from stacks import settings, tenant
-from tests.components.program import answers, config_of, run
+from stacks import settings
+from tests.components.program import config_of, run
 from tests.components.recording import Recording, Registration, record
+from tests.components.tenant_layer import planned, settings_of
 
 ROLE, ASSOCIATION, ADDON = "aws:iam/role:Role", "aws:eks/podIdentityAssociation:PodIdentityAssociation", "aws:eks/addon:Addon"
 ADMISSION = "kubernetes:admissionregistration.k8s.io/v1:ValidatingAdmission"
@@ -77,10 +78,7 @@ def layer(name: str, binding: str | None, folder: Path, *, preview: bool = False
         patch.setattr(settings, "load", partial(settings.load, folder=folder))
         if name != "tenant":
             return run(f"prod-{name}", config=config_of(f"prod-{name}", folder), preview=preview, deployed=deployed)
-        found = settings.load("sandbox-vision", {})
-        assert isinstance(found, settings.TenantSettings)
-        calls = answers("sandbox", *(["platform"] if deployed else []))
-        return record(lambda: tenant.build(found), stack="sandbox-vision", calls=calls, preview=preview)
+        return planned(settings_of("sandbox-vision", folder=folder), deployed=deployed, preview=preview)
 
 
 @pytest.fixture(scope="module", params=["cluster", "platform", "tenant"])
@@ -211,9 +209,8 @@ AGENT = {"to": [{"ipBlock": {"cidr": "169.254.170.23/32"}}], "ports": [{"port": 
 
 @pytest.mark.parametrize("endpoints", [["s3", "sts"], ["s3"]])
 def test_a_tenants_pods_reach_sts_where_it_answers_and_no_agent(endpoints: list[str], tmp_path: Path) -> None:
-    found = settings.load("sandbox-vision", {}, files(tmp_path, "sandbox", "irsa", endpoints=endpoints))
-    assert isinstance(found, settings.TenantSettings)
-    rules = egress(record(lambda: tenant.build(found), stack="sandbox-vision", calls=answers("sandbox", "platform")))
+    found = settings_of("sandbox-vision", folder=files(tmp_path, "sandbox", "irsa", endpoints=endpoints))
+    rules = egress(planned(found))
     private = [rule for rule in rules if any(each["ipBlock"]["cidr"].startswith("10.") for each in rule["to"] if "ipBlock" in each)]
     subnets = [{"ipBlock": {"cidr": cidr}} for cidr in ("10.32.0.0/19", "10.32.32.0/19", "10.32.64.0/19")]
     assert private == ([{"to": subnets, "ports": [{"port": 443, "protocol": "TCP"}]}] if "sts" in endpoints else [])

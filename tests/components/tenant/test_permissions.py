@@ -13,11 +13,9 @@ import yaml
 from headway.contract.model import Model
 from headway.contract.reading.loader import load_tenant
 from headway.release.beyond_runners import why_beyond
-from stacks import settings, tenant
-from stacks.settings import TenantSettings
 from tests.components.contracts import TENANTS, document
-from tests.components.program import answers
-from tests.components.recording import Recording, record
+from tests.components.recording import Recording
+from tests.components.tenant_layer import planned, settings_of
 
 NAMES = ("assist", "vision")
 RBAC = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
@@ -32,20 +30,9 @@ PLURALS = {
 """Names of resources that are not their kind's with an s."""
 
 
-def settings_of(name: str) -> TenantSettings:
-    found = settings.load(f"sandbox-{name}", {})
-    assert isinstance(found, TenantSettings)
-    return found
-
-
-def planned(name: str, contracts: Path) -> Recording:
-    found = settings_of(name)
-    return record(lambda: tenant.build(found, contracts), stack=f"sandbox-{name}", calls=answers("sandbox", "platform"))
-
-
 @cache
 def registered(name: str) -> Recording:
-    return planned(name, TENANTS)
+    return planned(settings_of(f"sandbox-{name}"))
 
 
 def statements(name: str, role: str = "") -> list[dict[str, Any]]:
@@ -146,7 +133,7 @@ def test_a_release_changes_what_its_runner_may_write_or_says_so_first(
     tmp_path: Path, service: str, before: dict[tuple[str, ...], object], changed: dict[tuple[str, ...], object], beyond: set[str]
 ) -> None:
     tenant, _, model = service.partition("/")
-    pools = settings_of(tenant).pools
+    found = settings_of(f"sandbox-{tenant}")
 
     def stood(name: str, values: Mapping[tuple[str, ...], object]) -> tuple[dict[tuple[str, str], str], Model, bool]:
         folder = tmp_path / name / tenant
@@ -154,10 +141,10 @@ def test_a_release_changes_what_its_runner_may_write_or_says_so_first(
         (folder / f"{model}.yaml").write_text(yaml.safe_dump(with_values(document(tenant, model), values)), encoding="utf-8")
         made = {
             (r.type, r.name): json.dumps(r.inputs, sort_keys=True, default=str)
-            for r in planned(tenant, folder.parent).registrations
+            for r in planned(found, folder.parent).registrations
             if ":" in r.type
         }
-        contracts = load_tenant(folder, pools).tenant(tenant)
+        contracts = load_tenant(folder, found.pools).tenant(tenant)
         assert contracts is not None
         return made, next(each for each in contracts.models if each.name == model), contracts.tenant.quota.tokens is not None
 
@@ -166,4 +153,4 @@ def test_a_release_changes_what_its_runner_may_write_or_says_so_first(
     written = {kind for _, rule in granted(tenant, "runner") if "patch" in rule["verbs"] for kind in rule["resources"]}
     refused = {f"{kind} {name}" for kind, name in differ if kind[0].isupper() and PLURALS.get(kind, f"{kind.lower()}s") not in written}
     assert refused == beyond
-    assert (why_beyond(was, will, pools, counts_tokens=counts) is not None) == bool(beyond)
+    assert (why_beyond(was, will, found.pools, counts_tokens=counts) is not None) == bool(beyond)
