@@ -123,6 +123,6 @@ def _read(held: StoredObject | None) -> LeaseRecord | None:
         record = LeaseRecord(
             str(found["holder"]), int(found["number"]), float(found["seconds"]), str(found["renewed"]), int(found["count"])
         )
-    except (ValueError, TypeError, KeyError, OverflowError):
+    except ODD:
         return None
     return record if 0 <= record.seconds <= LONGEST_SECONDS and record.count < _COUNTED else None

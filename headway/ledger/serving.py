@@ -79,7 +79,7 @@ def released(store: LedgerStore, chain: str, content: str) -> Model:
         )
     try:
         model = read_snapshot(bounded_json(body, LARGEST)["contract"])
-    except (ValueError, KeyError, TypeError) as problems:
+    except ODD as problems:
         known = isinstance(problems, ValidationError)
         fields = ", ".join(dotted(problem["loc"]) for problem in problems.errors()) if known else "it holds no contract"
         raise UserError(

@@ -32,7 +32,7 @@ from headway.node_health.diagnostic import pod
 from headway.node_health.facts import DIAGNOSTIC_LABEL, GpuNode
 from headway.node_health.leader_election import LeaderRecord, LeaseStore
 from headway.node_health.readiness import GpuOperatorState, PoolPromise, cluster_policy_state
-from headway.problem import Exit, UserError
+from headway.problem import ODD, Exit, UserError
 from headway.timestamp import rfc3339
 from headway.wire import (
     NODE_HEALTH_FIELD_MANAGER,
@@ -139,7 +139,7 @@ class NodeCluster:
                 for name, pool in sorted(pools.items())
             )
             return NodeHealthSettings(diagnostic_image=configmap["data"][NODE_HEALTH_IMAGE_KEY], expected=expected)
-        except (AttributeError, LookupError, TypeError, ValueError) as odd:
+        except ODD as odd:
             raise UserError(
                 f"ConfigMap {NODE_HEALTH_NAMESPACE}/{NODE_HEALTH_SETTINGS} does not say what the platform layer writes ({odd}).",
                 "Headway cannot know what the pools should offer, nor which image tests their GPUs; nodes stay as they are.",
@@ -186,7 +186,7 @@ class NodeCluster:
             self._carry_out(action, settings)
         except UserError as failure:
             return failure.fact
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as odd:  # the other nodes have their turn
+        except ODD as odd:  # the other nodes have their turn
             return f"it met what nobody of ours writes ({type(odd).__name__}: {odd})"
         return ""
 

@@ -15,6 +15,7 @@ from enum import StrEnum
 from typing import Any
 
 from headway.bounded_json import bounded_json
+from headway.problem import ODD
 from headway.wire import MIG_CONFIG, MIG_STATE, MIG_TAINT, MODEL, NODE_HEALTH_NAMESPACE, POOL, PREFIX, QUARANTINE, RELEASE, TENANT
 
 DRIVER_LABEL = "nvidia.com/cuda.driver-version.full"
@@ -240,7 +241,7 @@ def _read(body: Mapping[str, Any], pods: Sequence[Mapping[str, Any]]) -> GpuNode
     """A node that says what no node says must not hide the others."""
     try:
         return node(body, pods)
-    except (ArithmeticError, AttributeError, KeyError, TypeError, ValueError) as odd:
+    except ODD as odd:
         pool = str((body["metadata"].get("labels") or {}).get(POOL, ""))
         reason = f"{type(odd).__name__}: {odd}"
         return GpuNode(name=str(body["metadata"]["name"]), pool=pool, ready=False, offered={}, installed={}, unreadable=reason)
@@ -273,7 +274,7 @@ def in_short(body: dict[str, Any]) -> dict[str, Any]:
             },
             "status": {"phase": (body.get("status") or {}).get("phase")},
         }
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+    except ODD:
         return body  # its node says that it cannot be read
 
 

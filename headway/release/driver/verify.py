@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from headway.ledger.events import Event, canonical
+from headway.problem import ODD
 from headway.release.driver.event_kinds import EventKind
 from headway.release.driver.judge import CounterReader, RolloutJudge, gate_version
 from headway.release.earlier_gates import KEPT
@@ -42,7 +43,7 @@ def recomputed(events: Sequence[Event], reading: CounterReader) -> Recomputed:
             continue
         try:
             decision = judge.follow(event) if judge else None
-        except (KeyError, TypeError, ValueError, IndexError):
+        except ODD:
             flaws.append(
                 f"event {event.number} ({event.kind}) holds no counts that its gate could have read; what follows was not made again"
             )

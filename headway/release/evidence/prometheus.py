@@ -23,7 +23,7 @@ from requests.auth import AuthBase
 from urllib3 import Retry
 
 from headway.bounded_json import bounded_json
-from headway.problem import UserError
+from headway.problem import ODD, UserError
 from headway.release.evidence.samples import Series, TimedValue
 
 TIMEOUT_SECONDS = 5.0
@@ -206,7 +206,7 @@ class Prometheus:
             ) from None
         except requests.RequestException as error:
             raise UnansweredError(f"{self.endpoint.shown} did not answer: {type(error).__name__}") from None
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except ODD as error:
             raise UnansweredError(f"{self.endpoint.shown} gave an answer of another shape ({type(error).__name__})") from None
 
     def close(self) -> None:
