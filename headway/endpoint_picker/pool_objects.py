@@ -9,7 +9,7 @@ from ipaddress import ip_address
 from itertools import zip_longest
 from typing import Any
 
-from headway.endpoint_picker.tracking import EngineFacts
+from headway.endpoint_picker.tracking import EngineFacts, namespace
 from headway.problem import ODD
 from headway.wire import ROUTING
 
@@ -44,7 +44,7 @@ def shared(engines: Iterable[tuple[str, EngineFacts]], most: int = MOST_ENGINES)
     """At most so many of them, of each namespace in its turn: deployers mark Services, with up to eight ports each."""
     owned: dict[str, dict[str, EngineFacts]] = {}
     for address, facts in engines:
-        own = owned.setdefault(facts.pool.rpartition(".")[2], {})
+        own = owned.setdefault(namespace(facts.pool), {})
         if len(own) < most:
             own.setdefault(address, facts)
     found: dict[str, EngineFacts] = {}

@@ -85,10 +85,10 @@ class Tracked:
 
     def endpoints(self, there: Mapping[str, EngineFacts]) -> None:
         """The endpoints that there are from now on; a new one holds nothing."""
-        self._owned = Counter(_namespace(facts.pool) for facts in there.values())
+        self._owned = Counter(namespace(facts.pool) for facts in there.values())
         for address, facts in there.items():
             known = self._endpoints.get(address)
-            room = MOST_HELD // (len(self._owned) * self._owned[_namespace(facts.pool)])
+            room = MOST_HELD // (len(self._owned) * self._owned[namespace(facts.pool)])
             blocks = min((facts.capacity or CAPACITY) // self.block, room)
             if known and (known.facts.pool, known.facts.life) == (facts.pool, facts.life):
                 known.facts = facts
@@ -116,7 +116,7 @@ class Tracked:
         """The endpoint of a pool for a prompt, which is taken as sent there; None if there is none."""
         if not (there := self._pools.get(pool)):
             return None
-        rate, owner = self._paces[pool] * PART if pool in self._paces else FIRST_RATE, _namespace(pool)
+        rate, owner = self._paces[pool] * PART if pool in self._paces else FIRST_RATE, namespace(pool)
         full = bool(keys) and self._asked.total() + len(keys) > MOST_ASKED
         if full and self._asked[owner] + len(keys) > MOST_ASKED // len(self._owned):
             keys = ()  # by load alone
@@ -156,7 +156,7 @@ class Tracked:
         known.endpoint.running, known.endpoint.held = known.endpoint.running - 1, known.endpoint.held - known.tokens
         if not known.endpoint.running:
             known.endpoint.queued, known.endpoint.since = 0.0, now
-        self._asked[_namespace(known.endpoint.facts.pool)] -= len(known.keys)
+        self._asked[namespace(known.endpoint.facts.pool)] -= len(known.keys)
         self._asked = +self._asked
         for key in known.keys:
             self._shared[key] -= 1
@@ -181,5 +181,6 @@ class Tracked:
         )
 
 
-def _namespace(pool: str) -> str:
+def namespace(pool: str) -> str:
+    """Of a pool, which is called `<Service>.<namespace>`."""
     return pool.rpartition(".")[2]
