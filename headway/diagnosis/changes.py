@@ -16,13 +16,12 @@ from headway.contract.model import Model
 from headway.contract.runtime import Triton
 from headway.contract.secret_names import masked
 from headway.diagnosis.facts import Change, ChangeKind, ServedSettings, State, StateKind, TouchedField
-from headway.diagnosis.objects import seconds
+from headway.diagnosis.objects import Body, seconds
 from headway.problem import dotted, shown
 from headway.release.driver.event_kinds import ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState, ServiceState
 from headway.wire import NODE_HEALTH_FIELD_MANAGER, RELEASE_FIELD_MANAGER
 
-Body = Mapping[str, Any]
 Touched = tuple[TouchedField, ...] | None
 
 _PLATFORM = (
@@ -60,38 +59,40 @@ class TemplateChange:
         return write >= self.after - _SECOND if self.time is None else abs(self.time - write) <= _TOGETHER
 
 
-def by_hand(
-    kind: ChangeKind,
-    objects: Iterable[Body],
-    *,
-    field: str = "",
-    templates: Mapping[str, TemplateChange] | None = None,
-    newest: Mapping[str, float] | None = None,
-) -> Iterator[Change]:
-    """Writes of the specification of `objects` by people; where `field` is said, of that field of it alone. `templates`: what is known of
-    Deployments' templates, by name; `newest`: after when none of its pods was made, so that no write reached any."""
+def by_hand(kind: ChangeKind, objects: Iterable[Body], *, field: str = "") -> Iterator[Change]:
+    """Writes of the specification of `objects` by people; where `field` is said, of that field of it alone."""
     for each in objects:
-        name = each["metadata"]["name"]
-        for who, time in _writes(each, field):
-            if not who.startswith(_PLATFORM) and time <= (newest or {}).get(name, math.inf) + _SECOND:
-                made = (templates or {}).get(name)
-                touched = made.touched if made and made.is_of(time) else None
-                yield Change(kind=kind, time=time, who=who or "somebody", words=f"the {_NAMES[kind]} {name} was written", touched=touched)
+        yield from (_written(kind, each, who, time) for who, time in _hands(_writes(each, field)))
 
 
-def by_program(
-    deployments: Iterable[Body], templates: Mapping[str, TemplateChange], *, newest: Mapping[str, float] | None = None
-) -> Iterator[Change]:
-    """Templates of a release, which ought to stay as it is, that nobody has written by hand. `newest`: as of `by_hand`."""
+def of_deployments(deployments: Iterable[Body], replica_sets: Iterable[Body], pods: Iterable[Body]) -> Iterator[Change]:
+    """What people wrote into the templates of pods, and what nobody wrote by hand: a release's, which ought to stay as it is, was changed by the
+    program. What was written after the newest of its `pods` was made reached none."""
+    templates, newest = _templates(replica_sets), _newest_pods(pods)
     for each in deployments:
-        name = each["metadata"]["name"]
-        made, writes = templates.get(name), list(_writes(each, "template"))
-        if made is None or any(made.is_of(time) for who, time in writes if not who.startswith(_PLATFORM)):
+        name = str(each["metadata"]["name"])
+        made, last = templates.get(name), newest.get(name, math.inf) + _SECOND
+        writes = list(_writes(each, "template"))
+        hands = list(_hands(writes))
+        for who, time in hands:
+            if time <= last:
+                touched = made.touched if made and made.is_of(time) else None
+                yield _written(ChangeKind.DEPLOYMENT, each, who, time, touched)
+        if made is None or any(made.is_of(time) for _, time in hands):
             continue
         time = made.time if made.time is not None else max((time for _, time in writes if made.is_of(time)), default=None)
-        if time is not None and time <= (newest or {}).get(name, math.inf) + _SECOND:
+        if time is not None and time <= last:
             words = f"the template of Deployment {name} was changed within its release"
             yield Change(kind=ChangeKind.PLATFORM, time=time, who="the platform's program", words=words, touched=made.touched)
+
+
+def _hands(writes: Iterable[tuple[str, float]]) -> Iterator[tuple[str, float]]:
+    return ((who, time) for who, time in writes if not who.startswith(_PLATFORM))
+
+
+def _written(kind: ChangeKind, this: Body, who: str, time: float, touched: Touched = None) -> Change:
+    words = f"the {_NAMES[kind]} {this['metadata']['name']} was written"
+    return Change(kind=kind, time=time, who=who or "somebody", words=words, touched=touched)
 
 
 def _writes(this: Body, field: str) -> Iterator[tuple[str, float]]:
@@ -102,7 +103,7 @@ def _writes(this: Body, field: str) -> Iterator[tuple[str, float]]:
             yield str(entry.get("manager", "")), time
 
 
-def newest_pods(pods: Iterable[Body]) -> Mapping[str, float]:
+def _newest_pods(pods: Iterable[Body]) -> Mapping[str, float]:
     """When the newest pod of each Deployment was made, by its name. Pods keep the template that they were made of (Kubernetes, "Pods", on pod
     templates), so what is written into it later harms none of them."""
     newest: dict[str, float] = {}
@@ -114,7 +115,7 @@ def newest_pods(pods: Iterable[Body]) -> Mapping[str, float]:
     return newest
 
 
-def templates(replica_sets: Iterable[Body]) -> Mapping[str, TemplateChange]:
+def _templates(replica_sets: Iterable[Body]) -> Mapping[str, TemplateChange]:
     """By the Deployment's name, of those that have more than one. A Deployment keeps a ReplicaSet for each template that it has had lately, and
     counts them (`deployment.kubernetes.io/revision`; kubernetes, `pkg/controller/deployment/util/deployment_util.go`); one to which it goes
     back keeps its old time."""

@@ -230,10 +230,7 @@ def _cluster(
     others = collected.heard("other pods", lambda: listed("/api/v1/pods"), pods) if _unplaced(pods) else pods
 
     def written() -> Iterator[Change]:
-        made = changes.templates(sets)
-        newest = changes.newest_pods(pods)
-        yield from changes.by_hand(ChangeKind.DEPLOYMENT, deployments, field="template", templates=made, newest=newest)
-        yield from changes.by_program(deployments, made, newest=newest)
+        yield from changes.of_deployments(deployments, sets, pods)
         yield from changes.by_hand(ChangeKind.QUOTA, quotas)
         yield from changes.by_hand(ChangeKind.ROUTE, routes or ())
         under = states.nodes_of(deployments, pods, nodes)

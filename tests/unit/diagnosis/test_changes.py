@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway.diagnosis.asking_changes import Way, moved, written
-from headway.diagnosis.changes import by_hand, by_program, newest_pods, of_releases, serving_contents, settings_of, templates
+from headway.diagnosis.changes import of_deployments, of_releases, serving_contents, settings_of
 from headway.diagnosis.commits import of_checkout
 from headway.diagnosis.facts import ChangeKind, ServedSettings, TouchedField
 from headway.environment.port import OutOfReachError
@@ -110,20 +110,18 @@ CPU = TouchedField(path="spec.containers.server.resources.limits.cpu", old="4", 
 
 
 def test_what_a_person_wrote_into_a_template_is_told_by_the_one_before() -> None:
-    deployments = [_deployment("kubectl-edit", 50)]
-    (found,) = by_hand(ChangeKind.DEPLOYMENT, deployments, field="template", templates=templates(LESS))
-    assert found.touched == (CPU,)
-    assert not list(by_program(deployments, templates(LESS)))
+    (found,) = of_deployments([_deployment("kubectl-edit", 50)], LESS, ())
+    assert (found.kind, found.touched) == (ChangeKind.DEPLOYMENT, (CPU,))
 
 
 def test_a_template_that_nobody_wrote_by_hand_is_the_programs() -> None:
-    (found,) = by_program([_deployment("pulumi-kubernetes", 50)], templates(LESS))
+    (found,) = of_deployments([_deployment("pulumi-kubernetes", 50)], LESS, ())
     assert (found.kind, found.time, found.touched) == (ChangeKind.PLATFORM, minute(50), (CPU,))
 
 
 def test_a_template_of_another_time_than_the_write_says_nothing_of_it() -> None:
-    (found,) = by_hand(ChangeKind.DEPLOYMENT, [_deployment("kubectl", 20)], field="template", templates=templates(LESS))
-    assert found.touched is None
+    found = {each.kind: each for each in of_deployments([_deployment("kubectl", 20)], LESS, ())}
+    assert found[ChangeKind.DEPLOYMENT].touched is None
 
 
 WENT_BACK = (_replica_set(2, 30, image="b"), _replica_set(3, 10, image="a"))
@@ -131,11 +129,11 @@ WENT_BACK = (_replica_set(2, 30, image="b"), _replica_set(3, 10, image="a"))
 
 
 def test_a_template_that_came_back_has_the_time_of_whoever_brought_it() -> None:
-    (found,) = by_program([_deployment("pulumi-kubernetes", 50)], templates(WENT_BACK))
-    assert found.time == minute(50) + 1
-    assert not list(by_program([_deployment("pulumi-kubernetes", 20)], templates(WENT_BACK))), "it wrote the one before that"
-    assert not list(by_program([_deployment("kubectl-rollout", 50)], templates(WENT_BACK)))
-    (hand,) = by_hand(ChangeKind.DEPLOYMENT, [_deployment("kubectl-rollout", 50)], field="template", templates=templates(WENT_BACK))
+    (found,) = of_deployments([_deployment("pulumi-kubernetes", 50)], WENT_BACK, ())
+    assert (found.kind, found.time) == (ChangeKind.PLATFORM, minute(50) + 1)
+    assert not list(of_deployments([_deployment("pulumi-kubernetes", 20)], WENT_BACK, ())), "it wrote the one before that"
+    (hand,) = of_deployments([_deployment("kubectl-rollout", 50)], WENT_BACK, ())
+    assert hand.kind is ChangeKind.DEPLOYMENT
     assert hand.touched == (TouchedField(path="spec.containers.server.image", old="b", new="a"),)
 
 
@@ -146,14 +144,12 @@ def _pod(made: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("made", "harms"), [((10, 20), False), ((10, 51), True), ((), True)])
 def test_what_was_written_after_every_pod_was_made_harms_none(made: tuple[int, ...], harms: bool) -> None:
-    newest = newest_pods(map(_pod, made))
-    hand, program = [_deployment("kubectl-edit", 50)], [_deployment("pulumi-kubernetes", 50)]
-    assert bool(list(by_hand(ChangeKind.DEPLOYMENT, hand, field="template", templates=templates(LESS), newest=newest))) is harms
-    assert bool(list(by_program(program, templates(LESS), newest=newest))) is harms
+    for manager in ("kubectl-edit", "pulumi-kubernetes"):
+        assert bool(list(of_deployments([_deployment(manager, 50)], LESS, map(_pod, made)))) is harms
 
 
 def test_a_deployment_with_one_template_was_never_changed() -> None:
-    assert not templates(LESS[1:])
+    assert not list(of_deployments([_deployment("pulumi-kubernetes", 10)], LESS[1:], ()))
 
 
 def git(project: Path, *arguments: str, at: str = "2026-11-29T00:10:00Z") -> None:

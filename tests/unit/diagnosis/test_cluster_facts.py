@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headway.diagnosis.changes import by_hand
+from headway.diagnosis.changes import by_hand, of_deployments
 from headway.diagnosis.facts import ChangeKind, StateKind
 from headway.diagnosis.states import states
 from headway.diagnosis.triage import placed
@@ -211,12 +211,12 @@ def test_what_a_person_wrote_is_a_change_with_its_author_and_time() -> None:
 
 @pytest.mark.parametrize("manager", ["pulumi-kubernetes-93bcaa01", "kube-controller-manager", "headway-release", "keda"])
 def test_what_the_platform_wrote_is_no_change_by_hand(manager: str) -> None:
-    assert not list(by_hand(ChangeKind.DEPLOYMENT, [_written(manager, "template")], field="template"))
+    assert not list(of_deployments([_written(manager, "template")], (), ()))
 
 
 def test_a_change_of_another_field_or_of_the_status_does_not_count() -> None:
     others = [_written("kubectl", "replicas"), _written("kubectl", "template", subresource="status")]
-    assert not list(by_hand(ChangeKind.DEPLOYMENT, others, field="template"))
+    assert not list(of_deployments(others, (), ()))
 
 
 def test_an_entry_without_a_time_stops_no_other() -> None:
