@@ -43,8 +43,8 @@ def key_allowed(
 ) -> bool:
     """Whether KMS allows it to a role, by its ARN, with a key whose policy has these statements.
 
-    A statement that names the role allows by itself, within the role's boundary; one that names the account lets the role's own policies
-    decide (AWS KMS developer guide, "Troubleshooting key access"; IAM user guide, "Permissions boundaries for IAM entities").
+    A statement that names the role allows by itself, within the role's boundary and what its own policies deny; one that names the account lets
+    those decide (AWS KMS developer guide, "Troubleshooting key access"; IAM user guide, "Permissions boundaries for IAM entities").
     """
 
     def named(who: str) -> bool:
@@ -53,8 +53,9 @@ def key_allowed(
     if any(each["Effect"] == "Deny" for each in key):
         raise AssertionError("denials of a key's policy are not evaluated here: write what KMS makes of them")
     account = ":".join((*role.split(":")[:5], "root"))
-    everything = [Statement(sid="Named", actions=["kms:*"], resources=["*"], reason="the key's policy has said which")]
-    return (named(role) and allowed(request, everything, boundary)) or (named(account) and allowed(request, policies, boundary))
+    if named(role):
+        policies = [*policies, Statement(sid="Named", actions=["kms:*"], resources=["*"], reason="the key's policy has said which")]
+    return (named(role) or named(account)) and allowed(request, policies, boundary)
 
 
 def _principals(statement: Mapping[str, Any]) -> list[str]:

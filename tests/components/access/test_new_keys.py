@@ -10,13 +10,15 @@ from components.access.boundaries import people_boundary
 from components.access.duty import Duty, Role
 from components.access.permissions import documents
 from components.labels import tags
+from components.permissions import Statement
 from tests.components.access.provider_calls import CALLS
+from tests.components.access.test_access import ACCOUNT, duty
 from tests.components.program import layer
 from tests.components.recording import EKS_CLUSTER, Registration
 from tests.iam_evaluator import Request, key_allowed, of_new_key
 
 KEY, REPOSITORY = "aws:kms/key:Key", "aws:ecr/repository:Repository"
-ACCOUNT, REGION = "333333333333", "us-west-2"
+REGION = "us-west-2"
 GROUND, ACCESS = layer("prod-cluster"), layer("prod-access")
 KEYS = {r.name.removeprefix("keys-"): r for r in GROUND.of_type(KEY)}
 STATE_KEYS = {r.name.removeprefix("access-state-"): r for r in ACCESS.of_type(KEY)}
@@ -24,10 +26,6 @@ ACCOUNT_ALONE = "AccountDecides"
 THROUGH_ECR = {"kms:ViaService": f"ecr.{REGION}.amazonaws.com"}
 GIVEN_TO: Mapping[str, Mapping[str, str]] = {EKS_CLUSTER: {}, REPOSITORY: THROUGH_ECR}
 """Whose maker must give its service a key, and what KMS then knows of the request. For EKS nothing is certain (`components/keys.py`)."""
-
-
-def duty(of: str, role: Role = Role.DEPLOYER) -> Duty:
-    return Duty(environment="prod", account_id=ACCOUNT, region=REGION, state_bucket="acme-state", layer=of, role=role)
 
 
 def policy(key: Registration) -> list[dict[str, Any]]:
@@ -72,6 +70,16 @@ def test_by_the_tag_alone_a_first_apply_would_be_refused(name: str) -> None:
     calls = list(asked(name))
     refused = [action for action, context in calls if not may(duty("cluster"), action, KEYS[name], context, account_alone=True)]
     assert refused == [action for action, _ in calls]
+
+
+def test_no_keys_policy_gives_back_what_a_roles_own_denies() -> None:
+    """IAM user guide, "Policy evaluation logic": an explicit denial in any policy overrides what another allows."""
+    role, request = duty("cluster").role_arn, Request("kms:Decrypt", "arn:aws:kms:::key/k")
+    key = [{"Effect": "Allow", "Principal": {"AWS": role}, "Action": ["kms:Decrypt"], "Resource": ["*"]}]
+    everything = Statement(sid="All", actions=["kms:*"], resources=["*"], reason="the widest limit")
+    denial = Statement(sid="Never", effect="Deny", actions=["kms:Decrypt"], resources=["*"])
+    assert key_allowed(request, role, key, [], [everything])
+    assert not key_allowed(request, role, key, [denial], [everything])
 
 
 @pytest.mark.parametrize("name", sorted(KEYS))
