@@ -112,8 +112,8 @@ def administrators(environment: str, account: AccountSettings, access: AccessSet
 
 def cluster_deployer(environment: str, account: AccountSettings, access: AccessSettings | None) -> str | None:
     """The role that makes the environment's keys; None where the environment generates no access."""
-    found = [] if access is None else [duty.role_arn for duty in duties(environment, account, access) if duty.layer == "cluster"]
-    return found[0] if found else None
+    found = () if access is None else duties(environment, account, access)
+    return next((duty.role_arn for duty in found if duty.layer == "cluster"), None)
 
 
 def everybody(environment: str, account: AccountSettings, access: AccessSettings | None) -> list[str]:

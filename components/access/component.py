@@ -56,8 +56,7 @@ class Access(pulumi.ComponentResource):
             made[duty] = self._role(duty, entrants, boundary, issuers)
         for duty in made:
             if duty.role is Role.DEPLOYER:
-                holders = [each for each in made if each.layer == duty.layer and each.role is not Role.VIEWER]
-                self._state_key(duty, [each.role_arn for each in holders], [made[each] for each in holders])
+                self._state_key(duty, {each: made[each] for each in made if each.layer == duty.layer and each.role is not Role.VIEWER})
         self.register_outputs({})
 
     def _policy(self, duty: Duty, title: str, statements: Sequence[Statement]) -> aws.iam.Policy:
@@ -83,7 +82,7 @@ class Access(pulumi.ComponentResource):
             aws.iam.RolePolicyAttachment(f"{self._name}-{duty.title}-{title}", role=role.name, policy_arn=policy.arn, opts=self._child)
         return role
 
-    def _state_key(self, duty: Duty, users: Sequence[str], after: Sequence[pulumi.Resource]) -> None:
+    def _state_key(self, duty: Duty, users: Mapping[Duty, aws.iam.Role]) -> None:
         """One for each state, or who deploys one tenant could read the secrets in another's. KMS refuses a policy that names who is not
         there yet (API reference, CreateKey, Policy), so roles come first.
         """
@@ -92,7 +91,7 @@ class Access(pulumi.ComponentResource):
             name,
             description=f"Secrets in the state of {duty.environment}-{duty.layer}",
             enable_key_rotation=True,
-            policy=document(account_decides(duty.account_id), *state_users(users)),
-            opts=pulumi.ResourceOptions(parent=self, protect=True, depends_on=list(after)),
+            policy=document(account_decides(duty.account_id), *state_users([each.role_arn for each in users])),
+            opts=pulumi.ResourceOptions(parent=self, protect=True, depends_on=list(users.values())),
         )
         aws.kms.Alias(f"{name}-alias", name=duty.state_key_alias, target_key_id=key.key_id, opts=self._child)
