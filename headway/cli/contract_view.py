@@ -207,9 +207,9 @@ def differences_markdown(found: Sequence[tuple[str, str, Difference | None]]) ->
 
 def _follows(name: str, what: str) -> str:
     """What comes of a contract that was added or removed."""
-    return (
-        f"{what}; {_ADDED[Path(name).name == TENANT_FILE] if what == 'added' else 'everything that is its own goes with the next update'}"
-    )
+    if what == "added":
+        return f"{what}; {_ADDED[Path(name).name == TENANT_FILE]}"
+    return f"{what}; everything that is its own goes with the next update"
 
 
 def _code(text: str) -> str:

@@ -187,13 +187,15 @@ def _watched(look: "Callable[[], Picture]", output: Output) -> None:
     last: object = None
     for picture, silent in _looks(look):
         found = status_view.document(picture), silent
-        if found != last and silent:
-            typer.echo(silent, err=True)
-        elif found != last and output is Output.JSON:
-            print(json.dumps(found[0]), flush=True)
-        elif found != last:
-            _show(picture, output)
+        if found == last:
+            continue
         last = found
+        if silent:
+            typer.echo(silent, err=True)
+        elif output is Output.JSON:
+            print(json.dumps(found[0]), flush=True)
+        else:
+            _show(picture, output)
 
 
 def _looks(look: "Callable[[], Picture]") -> "Iterator[tuple[Picture, str]]":
