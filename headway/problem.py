@@ -186,6 +186,11 @@ def on_one_line(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
 
 
+def in_code(text: str) -> str:
+    """As Markdown that nothing in it is, in a table too: a bar would end its cell (GitHub Flavored Markdown, "Tables (extension)")."""
+    return "`" + on_one_line(text).replace("`", "'").replace("|", "\\|") + "`"
+
+
 def count(number: int, thing: str) -> str:
     """`1 replica`, `2 replicas`."""
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"

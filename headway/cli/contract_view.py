@@ -26,7 +26,7 @@ from headway.contract.model import Model
 from headway.contract.pool import Pool
 from headway.contract.reading.loader import TENANT_FILE, CheckResult
 from headway.contract.roles import prefill_of
-from headway.problem import Problem, count, on_one_line, shown
+from headway.problem import Problem, count, in_code, shown
 
 SYSTEM_POOL_HINT = "--explain shows what is left, and what a lost node does"
 
@@ -193,15 +193,15 @@ def differences_markdown(found: Sequence[tuple[str, str, Difference | None]]) ->
     lines = [] if found else ["No contract differs."]
     for name, what, changes in found:
         if changes is None:
-            lines += [f"**{_code(name)}**: {_follows(name, what)}", ""]
+            lines += [f"**{in_code(name)}**: {_follows(name, what)}", ""]
             continue
         verdict = "**a new release is needed**" if changes.release else "in place, no new release"
-        lines += [f"**{_code(name)}**: {count(len(changes.changes), 'change')}, {verdict}", ""]
+        lines += [f"**{in_code(name)}**: {count(len(changes.changes), 'change')}, {verdict}", ""]
         lines += ["| | field | old | new | effect |", "|---|---|---|---|---|"]
         for change in changes.changes:
-            old, new = ("" if value is None else _code(shown(value, 60)) for value in (change.old, change.new))
-            lines.append(f"| {'R' if change.release else ''} | {_code(change.dotted)} | {old} | {new} | {change.effect} |")
-        lines += ["", *(f"- {moved.what}: {_code(moved.old)} → {_code(moved.new)}" for moved in changes.moved), ""]
+            old, new = ("" if value is None else in_code(shown(value, 60)) for value in (change.old, change.new))
+            lines.append(f"| {'R' if change.release else ''} | {in_code(change.dotted)} | {old} | {new} | {change.effect} |")
+        lines += ["", *(f"- {moved.what}: {in_code(moved.old)} → {in_code(moved.new)}" for moved in changes.moved), ""]
     return "\n".join(lines).rstrip("\n")
 
 
@@ -210,8 +210,3 @@ def _follows(name: str, what: str) -> str:
     if what == "added":
         return f"{what}; {_ADDED[Path(name).name == TENANT_FILE]}"
     return f"{what}; everything that is its own goes with the next update"
-
-
-def _code(text: str) -> str:
-    """In a cell of a table: a bar would end it (GitHub Flavored Markdown, "Tables (extension)")."""
-    return f"`{on_one_line(text).replace('`', chr(39)).replace('|', chr(92) + '|')}`"

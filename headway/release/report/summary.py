@@ -6,6 +6,7 @@ from html import escape
 from pathlib import Path
 
 from headway.ledger.events import Event
+from headway.problem import in_code
 from headway.release import messages
 from headway.release.driver.event_kinds import EventKind, ReleaseOutcome
 from headway.release.driver.rollout_state import RolloutState
@@ -62,7 +63,4 @@ def append(text: str, environment: Mapping[str, str] = os.environ) -> None:
 
 def _cell(value: str | None) -> str:
     """As code, which nothing in it ends."""
-    if value is None:
-        return ""
-    text = messages.one_line(value).replace("`", "'").replace("|", "\\|")
-    return f"`{text}`"
+    return "" if value is None else in_code(messages.one_line(value))
