@@ -13,20 +13,20 @@ from headway.environment.checkout import ENVIRONMENT_VARIABLE, SANDBOX, environm
 from headway.problem import Exit, UserError
 
 
-def environment_option(help: str) -> Any:
+def environment_option(help: str, metavar: str | None = None) -> Any:
     """`-e`, which the variable may say instead, and which shells complete."""
     return typer.Option(
         "--environment",
         "-e",
         envvar=ENVIRONMENT_VARIABLE,
         show_envvar=True,
-        metavar="NAME",
+        metavar=metavar,
         autocompletion=environment_names,
         help=help,
     )
 
 
-EnvironmentOption = Annotated[str | None, environment_option("Which environment, such as prod.")]
+EnvironmentOption = Annotated[str | None, environment_option("Which environment, such as prod.", "NAME")]
 
 
 def to_read(told: str | None, project: Path | None) -> str:
