@@ -26,7 +26,7 @@ from headway.contract.crosscheck import TenantContracts
 from headway.contract.model import Model
 from headway.environment.kubernetes import KubernetesApi
 from headway.environment.port import OutOfReachError
-from headway.ledger.store import S3Store, client
+from headway.ledger.s3_store import S3Store, client
 from headway.wire import NODE_HEALTH_NAMESPACE
 from pulumi_embedded.providers.kubernetes import crds
 from sandbox.cloud import objectstore

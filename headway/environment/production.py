@@ -168,7 +168,7 @@ class Production:
     def request_samples(self, tenant: str, model: str, retention: "Duration") -> "RequestSamples | None":
         from headway.contract.sampling import prefix
         from headway.environment.request_samples import SampleBucket
-        from headway.ledger.store import client
+        from headway.ledger.s3_store import client
 
         bucket = self._outputs("cluster").get(TELEMETRY_BUCKET_OUTPUT)
         return SampleBucket(client(), str(bucket), prefix(tenant, model, retention)) if bucket else None

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from headway.ledger.store import FolderStore, LedgerStore, S3Store, client
+from headway.ledger.s3_store import S3Store, client
+from headway.ledger.store import FolderStore, LedgerStore
 from headway.ledger.witness import LedgerWitness, named
 from headway.ledger.witness_place import FolderWitness, ParameterWitness
 from headway.private_folder import state_folder

@@ -608,7 +608,7 @@ WEAKENINGS: Mapping[str, tuple[Weakening, ...]] = {
             "        self.kept.take(event, hash_, size)\n        self.__dict__.setdefault('events', []).append(event)\n",
         ),
         opened("an object is read whole", "min(size, LARGEST_JSON + 1)", "size", "headway/ledger/store.py"),
-        opened("writings without end", "if count > MOST_VERSIONS:", "if count > 100 * MOST_VERSIONS:", "headway/ledger/store.py"),
+        opened("writings without end", "if count > MOST_VERSIONS:", "if count > 100 * MOST_VERSIONS:", "headway/ledger/s3_store.py"),
     ),
     "An event, object, answer or file of another shape, or without end": (
         opened("texts without end", "if len(content) > largest:", "if len(content) > largest * 1000:"),

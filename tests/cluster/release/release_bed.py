@@ -14,7 +14,7 @@ from headway.contract.released import release_id
 from headway.environment.kubernetes import KubernetesApi
 from headway.ledger import lease
 from headway.ledger.chain import Ledger
-from headway.ledger.store import S3Store, client
+from headway.ledger.s3_store import S3Store, client
 from headway.release.driver.live_service import ROUTES, LiveService, route_of
 from headway.release.driver.service_under_release import LiveRoute
 from headway.wire import WATCHED_UNTIL

@@ -9,7 +9,8 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from headway.ledger.store import FolderStore, LedgerStore, S3Store
+from headway.ledger.s3_store import S3Store
+from headway.ledger.store import FolderStore, LedgerStore
 
 
 @cache

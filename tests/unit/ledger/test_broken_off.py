@@ -8,7 +8,8 @@ from botocore.response import StreamingBody
 from botocore.stub import Stubber
 
 from headway.ledger.events import key
-from headway.ledger.store import S3Store, UnreachableError
+from headway.ledger.s3_store import S3Store
+from headway.ledger.store import UnreachableError
 from tests.unit.ledger.conftest import s3
 
 

@@ -14,8 +14,9 @@ from headway.cli.main import app
 from headway.ledger.chain import Ledger, register
 from headway.ledger.copying import copy
 from headway.ledger.reading import verify
+from headway.ledger.s3_store import S3Store
 from headway.ledger.serving import ADOPTED, latest
-from headway.ledger.store import FolderStore, LedgerStore, S3Store, UnreachableError
+from headway.ledger.store import FolderStore, LedgerStore, UnreachableError
 from headway.ledger.traffic_split import TrafficSplit
 from headway.problem import UserError
 from headway.wire import LEDGER_VARIABLE

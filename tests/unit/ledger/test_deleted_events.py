@@ -12,8 +12,8 @@ from moto import mock_aws
 from headway.ledger.chain import Ledger, LostError
 from headway.ledger.events import BOUND, Event, key
 from headway.ledger.reading import verify
+from headway.ledger.s3_store import S3Store
 from headway.ledger.serving import ADOPTED, INTENDED, STARTED, latest
-from headway.ledger.store import S3Store
 from headway.ledger.traffic_split import TrafficSplit
 from headway.problem import UserError
 from tests.unit.ledger.conftest import s3

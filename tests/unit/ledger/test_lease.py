@@ -20,7 +20,8 @@ from moto.s3.models import s3_backends
 from headway.ledger import lease as leases
 from headway.ledger.chain import Ledger, LostError
 from headway.ledger.reading import verify
-from headway.ledger.store import FolderStore, LedgerStore, S3Store, TakenError, UnreachableError
+from headway.ledger.s3_store import S3Store
+from headway.ledger.store import FolderStore, LedgerStore, TakenError, UnreachableError
 from headway.problem import Exit, UserError
 from tests.unit.ledger.conftest import s3
 from tests.unit.release_kill import Shelf

@@ -10,7 +10,8 @@ from botocore.stub import Stubber
 from moto import mock_aws
 
 from headway.ledger import lease
-from headway.ledger.store import REPLACED_KEPT, S3Store, TakenError
+from headway.ledger.s3_store import REPLACED_KEPT, S3Store
+from headway.ledger.store import TakenError
 from headway.ledger.store_proof import prove
 from tests.unit.ledger.conftest import s3
 

@@ -18,7 +18,8 @@ from headway.ledger.chain import Ledger, LostError, register
 from headway.ledger.events import Event, canonical, digest, genesis, key, parse
 from headway.ledger.location import opened
 from headway.ledger.reading import verify
-from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, S3Store, TakenError, UnreachableError, client
+from headway.ledger.s3_store import S3Store, client
+from headway.ledger.store import FolderStore, LedgerStore, MissingStoreError, TakenError, UnreachableError
 from headway.ledger.store_proof import prove
 from headway.problem import UserError
 from tests.unit.ledger.conftest import s3

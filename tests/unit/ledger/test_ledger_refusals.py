@@ -14,8 +14,9 @@ from headway.ledger.events import key
 from headway.ledger.lease import TAKEN
 from headway.ledger.location import opened
 from headway.ledger.proof import ChainHashes
+from headway.ledger.s3_store import S3Store
 from headway.ledger.serving import released
-from headway.ledger.store import LARGEST, FolderStore, LedgerStore, S3Store
+from headway.ledger.store import LARGEST, FolderStore, LedgerStore
 from headway.ledger.store_proof import prove
 from headway.ledger.witness import WitnessWord, nobody
 from headway.problem import Exit, Problem, UserError

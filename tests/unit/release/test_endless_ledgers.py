@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from headway.ledger import kept, store
+from headway.ledger import kept, s3_store, store
 from headway.ledger.chain import Ledger
 from headway.ledger.events import Event, genesis, key
 from headway.ledger.reading import verify
+from headway.ledger.s3_store import S3Store
 from headway.ledger.store import FolderStore
 from headway.problem import UserError
 from headway.release.driver import following
@@ -150,14 +151,14 @@ class Endless:
 
 
 def test_writings_without_end_are_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "MOST_VERSIONS", 5000)
+    monkeypatch.setattr(s3_store, "MOST_VERSIONS", 5000)
     client = Endless(10)
     with pytest.raises(UserError, match="more than 5000 writings"):
-        store.S3Store(client, "bucket").written(f"{NOISY}/events/")
+        S3Store(client, "bucket").written(f"{NOISY}/events/")
     assert client.pages == 6
 
 
 def test_keys_without_end_are_listed_by_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "LISTED_AT_ONCE", 2500)
-    found = store.S3Store(client := Endless(1000), "bucket").written(f"{NOISY}/events/")
+    found = S3Store(client := Endless(1000), "bucket").written(f"{NOISY}/events/")
     assert (len(found), client.pages, found[-1].key) == (2500, 3, key(NOISY, 3499))

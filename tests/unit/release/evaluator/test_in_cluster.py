@@ -55,7 +55,7 @@ def test_samples_of_a_watched_service_are_where_the_platform_says(written: Calla
             asked.append((bucket, prefix))
 
     monkeypatch.setattr("headway.environment.request_samples.SampleBucket", Bucket)
-    monkeypatch.setattr("headway.ledger.store.client", lambda: None)
+    monkeypatch.setattr("headway.ledger.s3_store.client", lambda: None)
     (defects,) = watched_services(written(FOUND))
     watched = defects.watched()
     assert watched == traffic()
