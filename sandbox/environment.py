@@ -68,9 +68,11 @@ class Sandbox:
 
     @property
     def artifact_bucket(self) -> str:
+        from headway.environment.stacks import MissingStackError
+
         try:
             bucket = self.stacks.outputs(f"{NAME}-cluster").get(ARTIFACT_BUCKET_OUTPUT)
-        except UserError:  # it was never brought up
+        except MissingStackError:
             bucket = None
         if not bucket:
             raise UserError("The sandbox has no bucket for artifacts.", "Nothing was uploaded.", "Bring it up first: `make up`.")

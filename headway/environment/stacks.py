@@ -26,6 +26,10 @@ UNEVALUATED = "can't run policy"
 """How the SDK begins the advisory that replaces a whole policy once it touched an unknown value."""
 
 
+class MissingStackError(UserError):
+    """There is no such stack."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class PackSource:
     """A policy pack's folder and the JSON file that configures it."""
@@ -153,12 +157,12 @@ class StackRunner:
     def outputs(self, stack: str) -> dict[str, Any]:
         """What the last update of the stack exported, secrets in the clear; empty for a stack that was never updated.
 
-        Raises UserError where there is no such stack, and where the engine does not read it.
+        Raises MissingStackError where there is no such stack, and UserError where the engine does not read it.
         """
         try:
             return {name: output.value for name, output in self._stack(stack).outputs().items()}
         except automation_errors.StackNotFoundError:
-            raise UserError(
+            raise MissingStackError(
                 f"There is no stack {stack}.",
                 "Nobody can say what it deploys; nothing was done.",
                 f"Deploy it first (`pulumi stack init {stack}`, then `pulumi up`), or log in to the state that has it.",

@@ -7,6 +7,7 @@ from typer.testing import CliRunner
 
 from headway.artifact_upload.plan import MIB, part_bytes, planned
 from headway.cli.main import app
+from headway.environment.stacks import StackRunner
 from headway.problem import Exit, UserError
 
 PROJECT = Path(__file__).parents[3]
@@ -46,6 +47,15 @@ def test_a_sandbox_that_was_never_brought_up_is_told_so(tmp_path: Path, monkeypa
     error = refused(str(tmp_path), "vision/defects/1", "-e", "sandbox")
     assert error.fact == "The sandbox has no bucket for artifacts."
     assert "make up" in error.remedy
+
+
+def test_a_stack_that_the_engine_does_not_read_is_not_one_that_was_never_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(_: StackRunner, stack: str) -> None:
+        raise UserError(f"Pulumi does not read stack {stack}: incorrect passphrase", "Nobody can say what it deploys.", "Put it right.")
+
+    monkeypatch.setattr(StackRunner, "outputs", unreadable)
+    (tmp_path / "model").write_bytes(b"1")
+    assert "incorrect passphrase" in refused(str(tmp_path), "vision/defects/1", "-e", "sandbox").fact
 
 
 def test_both_forms_of_the_command_describe_a_folder(tmp_path: Path) -> None:
