@@ -73,11 +73,10 @@ def doctor(
     stack = cluster_stack(context, environment, stack, project)
     environment, layer = described(checkout, stack)
     access = checkout / "stacks" / f"Pulumi.{environment}-access.yaml"
-    generated = access.is_file()
-    if generated:
+    if access.is_file():
         layer = layer.model_copy(update={"trusted": trusted(access), "generated": generated_arns(layer, environment)})
     results = (
-        *_examined(checkout, environment, layer, generated=generated, offline=offline),
+        *_examined(checkout, environment, layer, offline=offline),
         *_surroundings(checkout, environment, layer, offline=offline),
     )
     if output is Output.JSON:
@@ -93,7 +92,7 @@ def doctor(
         raise typer.Exit(Exit.ENVIRONMENT)
 
 
-def _examined(checkout: Path, environment: str, layer: "Described", *, generated: bool, offline: bool) -> "Sequence[DoctorResult]":
+def _examined(checkout: Path, environment: str, layer: "Described", *, offline: bool) -> "Sequence[DoctorResult]":
     from headway.cli.mirror import installed_by
     from headway.doctor.account import generated_roles, judge
     from headway.doctor.aws import account_facts
@@ -114,7 +113,7 @@ def _examined(checkout: Path, environment: str, layer: "Described", *, generated
         return here
     asked = clients(layer.region, retries={"mode": "standard", "max_attempts": 3}, connect_timeout=5, read_timeout=20)
     facts = account_facts(layer, addons, kubernetes, asked, environment)
-    return (*here, *judge(layer, facts, addons, kubernetes, generated=generated_roles(environment) if generated else None))
+    return (*here, *judge(layer, facts, addons, kubernetes, generated=generated_roles(environment) if layer.generated else None))
 
 
 def _surroundings(checkout: Path, environment: str, layer: "Described", *, offline: bool) -> "Sequence[DoctorResult]":
