@@ -21,7 +21,7 @@ class _Artifact(TyperGroup):
     """`headway artifact FOLDER` is `headway artifact describe FOLDER`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if args and args[0] not in self.commands and args[0] not in ("-h", "--help"):
+        if args and args[0] not in self.commands and args[0] not in ctx.help_option_names:
             args = ["describe", *args]
         return super().parse_args(ctx, args)
 
