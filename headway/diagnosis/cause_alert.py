@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from urllib.parse import urlencode
 
 from headway.diagnosis.asking import UNSAID
-from headway.diagnosis.episode import LASTS_SECONDS, MOST_CAUSES, PAGE, FoundCauses, KnownCause, moment
+from headway.diagnosis.episode import LASTS_SECONDS, PAGE, FoundCauses, KnownCause, moment
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypotheses.gateway import SHARED
 from headway.diagnosis.hypothesis import CauseLayer
@@ -44,7 +44,7 @@ def alerts_of(found: Sequence[Diagnosis], receiver: str, places: MessagePlaces, 
     """One service's diagnoses as alerts, in the form of Alertmanager's API. `receiver`: the contract's; `urgency`: of what they explain."""
     causes = [each for each in found if each.verdict is DiagnosisVerdict.CAUSE]
     stale = [each for each in causes if each.over or (urgency == PAGE and long_ago(each.onset, each.at))]
-    new = [each for each in causes if each not in stale][:MOST_CAUSES]
+    new = [each for each in causes if each not in stale]
     undecided = [each for each in found[:1] if each not in causes]
 
     def alerts(those: Sequence[Diagnosis]) -> tuple[KnownCause, ...]:

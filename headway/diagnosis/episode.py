@@ -20,7 +20,7 @@ LASTS_SECONDS: Mapping[str, float] = {PAGE: 600.0, TICKET: 7200.0}
 `components/observability/routes.py`)."""
 CORRECTION, ALSO = "Correction: ", "Also: "
 MOST_CAUSES = 4
-"""Of one service: who has more has another problem."""
+"""Told of one service at once: who has more has another problem."""
 _UNDECIDED = {each.value for each in DiagnosisVerdict} - {DiagnosisVerdict.CAUSE.value}
 
 KnownCause = Mapping[str, Any]
@@ -60,7 +60,7 @@ def news(found: FoundCauses, known: Sequence[KnownCause], *, urgency: str, at: f
         answers = tuple(decided) or found.stale
         if found.fresh and not decided and urgency == PAGE:
             answers = () if first else found.fresh
-        return CauseNews(given=answers, told=answers)
+        return CauseNews(given=answers[:MOST_CAUSES], told=answers[:MOST_CAUSES])
     held = {_key(each) for each in known}
     same = tuple(_again(each, known) for each in (*decided, *found.stale) if _key(each) in held)
     new = [each for each in decided if _key(each) not in held]
@@ -69,7 +69,7 @@ def news(found: FoundCauses, known: Sequence[KnownCause], *, urgency: str, at: f
         told = tuple(_called(ALSO, each) for each in new[: max(MOST_CAUSES - len(same), 0)])
         return CauseNews(given=(*told, *same, *others), told=told)
     if new and urgency == PAGE and not any(_is_correction(each) and _told_at(each) >= began for each in known):
-        told = tuple(_called(CORRECTION, each) for each in new)
+        told = tuple(_called(CORRECTION, each) for each in new[:MOST_CAUSES])
         return CauseNews(given=(*told, *ended(known, at)), told=told, corrects=True)
     return CauseNews(given=(*same, *others) if new or not same else same)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headway.diagnosis.cause_alert import MOST_CHARACTERS, MessagePlaces, alerts_of, description, place_of
-from headway.diagnosis.episode import LASTS_SECONDS, PAGE, TICKET, KnownCause, news
+from headway.diagnosis.episode import LASTS_SECONDS, MOST_CAUSES, PAGE, TICKET, KnownCause, news
 from headway.diagnosis.facts import Blindness, StateKind
 from headway.diagnosis.hypothesis import CauseLayer, Symptom
 from headway.diagnosis.notification import LARGEST_BYTES, AskedServices, FiringAlert, asked, read
@@ -127,6 +127,14 @@ def test_people_hear_of_what_is_old_only_where_nothing_is_new() -> None:
     assert [each["labels"]["cause"] for each in told(found, "vision-oncall", PLACES, TICKET)] == ["model-slower", "node-not-ready"]
     assert [each["labels"]["cause"] for each in told(found[1:], "vision-oncall", PLACES)] == ["node-not-ready", "evicted"]
     assert "Since 2023-11-11 21:53:20 UTC." in told(found[1:], "vision-oncall", PLACES)[0]["annotations"]["description"]
+
+
+def test_a_cause_that_people_know_holds_however_many_are_found_before_it() -> None:
+    (first, *_) = diagnoses(played({"compute": 0.060}))
+    many = [replace(first, cause=f"cause-{number}") for number in range(MOST_CAUSES + 1)]
+    known = told(many[-1:], "vision-oncall", PLACES)
+    found = news(alerts_of(many, "vision-oncall", PLACES), known, urgency=PAGE, at=AT)
+    assert many[-1].cause in [each["labels"]["cause"] for each in found.given] and not found.corrects
 
 
 def test_what_is_old_answers_no_page_of_which_nobody_knows_the_cause() -> None:

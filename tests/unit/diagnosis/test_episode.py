@@ -188,3 +188,9 @@ def test_that_nobody_knows_why_a_page_fires_comes_before_what_is_past(urgency: s
     assert causes(news(found, [], urgency=urgency, at=LATER).told) == expected
     if urgency == PAGE:
         assert news(found, [], urgency=PAGE, at=LATER, first=True).told == ()
+
+
+@pytest.mark.parametrize(("found", "known"), [("fresh", []), ("stale", []), ("fresh", [cause("gone")])])
+def test_of_many_causes_people_are_told_the_first_few(found: str, known: list[KnownCause]) -> None:
+    many = tuple(cause(f"cause-{number}") for number in range(MOST_CAUSES + 1))
+    assert causes(news(FoundCauses(**{found: many}), known, urgency=PAGE, at=LATER).told) == causes(many[:MOST_CAUSES])
