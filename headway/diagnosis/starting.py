@@ -5,14 +5,11 @@ How long a container ran before the server stands in the pod's status (`startedA
 artifact are siblings: of another one nobody knows how long it ought to take.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from headway.diagnosis.facts import State, StateKind
-from headway.diagnosis.objects import holds_since, seconds
+from headway.diagnosis.objects import Body, holds_since, seconds
 from headway.wire import PREFIX
-
-Body = Mapping[str, Any]
 
 FETCH = "fetch"
 ARTIFACT = f"{PREFIX}/artifact"

@@ -5,16 +5,15 @@ once leaves every service in.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 from headway.diagnosis.measure import ANSWERED
 from headway.diagnosis.measures import MEASURES
+from headway.diagnosis.objects import Body
 from headway.diagnosis.states import states
 from headway.service_status.promises import ALLOWED
 from headway.service_status.replicas import service_of
 
 Ask = Callable[[str], Sequence[tuple[Mapping[str, str], float]]]
-Body = Mapping[str, Any]
 
 _BY = "sum by (destination_service_namespace, destination_service_name)"
 _ALL = 'reporter="source",destination_service_name=~".+-r[0-9a-f]{10}(-baseline)?"'

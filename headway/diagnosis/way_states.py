@@ -3,16 +3,13 @@ Pure; from objects as the API server answers them. A Certificate names its Secre
 of cert-manager), and a listener of a Gateway names one for its hosts (networking/v1alpha3/gateway.proto of istio/api)."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any
 
 from headway.contract.units import Share
 from headway.diagnosis.facts import State, StateKind
-from headway.diagnosis.objects import seconds
+from headway.diagnosis.objects import Body, seconds
 from headway.problem import on_one_line
 from headway.release.driver.live_service import route_of
 from headway.release.driver.rollout_state import ServiceState
-
-Body = Mapping[str, Any]
 
 _BEING_MADE = 900.0
 """Seconds for which a certificate that was never there may be on its way; a proof in DNS takes minutes."""
