@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from headway.diagnosis.comparison import BeforeAfter
-from headway.diagnosis.facts import SHORTLY_SECONDS, Change, ChangeKind, Facts, StateKind
+from headway.diagnosis.facts import CLOCKS_SECONDS, SHORTLY_SECONDS, Change, ChangeKind, Facts, StateKind
 from headway.diagnosis.figures import both, shown, signed
 from headway.diagnosis.measures import MEASURES
 
@@ -233,18 +233,17 @@ class Says:
 
 @dataclass(frozen=True)
 class WasChanged:
-    """Somebody changed something of these kinds shortly before it began: at most `before` seconds, or `after` later by the clocks."""
+    """Somebody changed something of these kinds shortly before it began: at most `before` seconds."""
 
     kinds: tuple[ChangeKind, ...]
     before: float = SHORTLY_SECONDS
-    after: float = 60.0
     wrote: tuple[str, ...] = ()
     """How paths begin of which it wrote one, as far as anybody says what it wrote; empty: whatever it wrote."""
 
     def __call__(self, facts: Facts, /) -> Answer:
         if facts.onset is None:
             return Answer(holds=None, said="nobody knows when it began")
-        recent = shortly_before(facts, facts.onset, self)
+        recent = shortly_before(facts, facts.onset, self.kinds, self.before)
         near = [each for each in recent if self._counts(each)]
         if recent and not near:
             return Answer(holds=False, said=f"{recent[0].words}, which did not write {' or '.join(self.wrote)}")
@@ -324,20 +323,9 @@ class Unproven:
         return Answer(holds=not found.rose(self.by), said=measured_words(self.measure, found))
 
 
-class _OfKinds(Protocol):
-    """Of which changes a test asks, and how many seconds before it began, or after by the clocks."""
-
-    @property
-    def kinds(self) -> tuple[ChangeKind, ...]: ...
-    @property
-    def before(self) -> float: ...
-    @property
-    def after(self) -> float: ...
-
-
-def shortly_before(facts: Facts, onset: float, asked: _OfKinds) -> list[Change]:
-    """Changes of these kinds, the newest first, that may have begun it."""
-    return [each for each in facts.changed(*asked.kinds, after=asked.after) if each.time >= onset - asked.before]
+def shortly_before(facts: Facts, onset: float, kinds: tuple[ChangeKind, ...], before: float) -> list[Change]:
+    """Changes of these kinds, the newest first, at most `before` seconds before it began, or later by the clocks."""
+    return [each for each in facts.changed(*kinds, after=CLOCKS_SECONDS) if each.time >= onset - before]
 
 
 def who_and_when(change: Change, onset: float) -> str:

@@ -30,18 +30,17 @@ class Way(IntEnum):
 
 @dataclass(frozen=True)
 class Wrote:
-    """A change shortly before it began wrote one of these fields that way: at most `before` seconds, or `after` later by the clocks.
-    `fields`: paths, in which `*` stands for any part."""
+    """A change shortly before it began wrote one of these fields that way: at most `before` seconds. `fields`: paths, in which `*` stands
+    for any part."""
 
     fields: tuple[tuple[str, Way], ...]
     kinds: tuple[ChangeKind, ...] = (ChangeKind.RELEASE,)
     before: float = SHORTLY_SECONDS
-    after: float = 60.0
 
     def __call__(self, facts: Facts, /) -> Answer:
         if facts.onset is None:
             return Answer(holds=None, said="nobody knows when it began")
-        near = shortly_before(facts, facts.onset, self)
+        near = shortly_before(facts, facts.onset, self.kinds, self.before)
         for each in near:
             if these := list(self._of(each)):
                 return Answer(holds=True, said=f"{who_and_when(each, facts.onset)}: {written(these)}")

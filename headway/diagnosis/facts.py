@@ -74,6 +74,8 @@ PASSING = (*ENDS, StateKind.EVICTED, StateKind.STORAGE_EXCEEDED)
 SHORTLY_SECONDS = 600.0
 """Between what began harm and its being seen, by pods or in series, lies at most so long: a node's pods are made anew elsewhere five minutes
 after it was lost (Kubernetes, "Taints and Tolerations", `tolerationSeconds`)."""
+CLOCKS_SECONDS = 60.0
+"""By which clocks may differ. What began later than the moment that is looked at was not so then."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 from headway.diagnosis import changes, commits, states, triage, way_states
-from headway.diagnosis.facts import Blindness, Change, ChangeKind, ServedSettings, State
+from headway.diagnosis.facts import CLOCKS_SECONDS, Blindness, Change, ChangeKind, ServedSettings, State
 from headway.diagnosis.measure import HOST, Sight
 from headway.diagnosis.measures import MEASURES, query
-from headway.diagnosis.observed import CLOCKS_SECONDS, Observed
+from headway.diagnosis.observed import Observed
 from headway.diagnosis.other_tenants import numbered
 from headway.diagnosis.reasoning import CLUSTER, COMMITS, METRICS, REQUESTS
 from headway.diagnosis.unseen import unseen

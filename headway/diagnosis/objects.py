@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.contract.secret_names import masked
-from headway.diagnosis.observed import CLOCKS_SECONDS
+from headway.diagnosis.facts import CLOCKS_SECONDS
 from headway.service_status.pending import condition
 
 Body = Mapping[str, Any]

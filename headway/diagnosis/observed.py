@@ -15,8 +15,6 @@ from headway.release.evidence.samples import TimedValue
 
 BEFORE_SECONDS = 1800.0
 """How far before an onset things are compared: the same half hour of the day, not another."""
-CLOCKS_SECONDS = 60.0
-"""By which clocks may differ. What began later than the moment that is looked at was not so then."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,10 +8,10 @@ from math import inf
 
 from headway.diagnosis.asking import Above, Answer, AnyOf, Rose, Says, Test
 from headway.diagnosis.comparison import LEAST_BLOCKS
-from headway.diagnosis.facts import PASSING, SHORTLY_SECONDS, Facts, State, StateKind
+from headway.diagnosis.facts import CLOCKS_SECONDS, PASSING, SHORTLY_SECONDS, Facts, State, StateKind
 from headway.diagnosis.figures import clock
 from headway.diagnosis.hypothesis import Symptom
-from headway.diagnosis.observed import CLOCKS_SECONDS, Observed, facts
+from headway.diagnosis.observed import Observed, facts
 from headway.diagnosis.onset import Onset, onset
 from headway.release.evidence.samples import TimedValue
 
