@@ -20,7 +20,7 @@ from headway.ledger.events import ACCEPTED, BOUND, Event, canonical, digest, gen
 from headway.ledger.kept import ChainKnown, EventsKept, FirstKept, Kept, NewestGoneError, UnfinishedError
 from headway.ledger.lease import Lease, LeaseRecord, LeaseState, standing
 from headway.ledger.proof import START, ChainEnd, ChainFlaw, refusal
-from headway.ledger.reading import contents_of, listings, proof, proven
+from headway.ledger.reading import contents_of, listings, proof
 from headway.ledger.store import LedgerStore, StoredObject, TakenError, UnreachableError, create_or_agree
 from headway.ledger.witness import LedgerWitness, SilentWitnessError, WitnessWord
 from headway.problem import Exit, Problem, UserError
@@ -138,7 +138,7 @@ class Ledger:
 
     def _read_on(self, after: ChainEnd) -> bool:
         """Whether that was all."""
-        found = proven(self._store, self.chain, self.environment, after, self._known, self._at_most)
+        found = proof(self._store, self.chain, self.environment, after, self._known, self._at_most).sound(self.chain)
         self._end = found.end
         return not found.unfinished
 
@@ -245,8 +245,7 @@ class Ledger:
         found = proof(self._store, self.chain, self.environment, self._end, kept)
         if kept.first:
             raise LostError(f"event {number} of {self.chain} was written by somebody else")
-        if found.flaws:
-            raise refusal(self.chain, found.flaws[0])
+        found.sound(self.chain)
 
     def _there(self) -> bytes | None:
         """What takes the place of the next event."""

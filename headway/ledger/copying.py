@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from headway.ledger.events import key
-from headway.ledger.reading import READERS, proven, verify
+from headway.ledger.reading import READERS, proof, verify
 from headway.ledger.store import LedgerStore, create_or_agree
 from headway.problem import Exit, UserError
 from headway.wire import LEDGER_LEASES
@@ -66,7 +66,7 @@ def copy(source: LedgerStore, target: LedgerStore, environment: str | None = Non
 
 
 def _chain(source: LedgerStore, target: LedgerStore, chain: str, environment: str | None, there: frozenset[str]) -> CopiedChain:
-    found = proven(source, chain, environment)
+    found = proof(source, chain, environment).sound(chain)
     keys = [key(chain, event.number) for event in found.events]
     ahead = sum(name.startswith(f"{chain}/events/") for name in there) - len(keys)
     if ahead > 0:

@@ -8,6 +8,7 @@ this service and this environment; or it refuses, and says what is wrong.
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Self
 
 from headway.ledger.events import BOUND, UNBOUND, Event, digest, genesis, key, parse
 from headway.problem import Exit, UserError
@@ -45,6 +46,12 @@ class ChainProof:
     end: ChainEnd
     unfinished: bool = False
     """Whether there is more, which was not read."""
+
+    def sound(self, chain: str) -> Self:
+        """Itself, where it has no flaw. Raises UserError."""
+        if self.flaws:
+            raise refusal(chain, self.flaws[0])
+        return self
 
 
 Take = Callable[[Event, str, int], None]

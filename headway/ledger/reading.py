@@ -14,7 +14,7 @@ from headway.ledger import store as stores
 from headway.ledger import witness as witnesses
 from headway.ledger.events import digest, key
 from headway.ledger.kept import EventsKept, Kept, NewestGoneError
-from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainHashes, ChainProof, counting, listed, prove_each, refusal
+from headway.ledger.proof import START, ChainEnd, ChainFlaw, ChainHashes, ChainProof, counting, listed, prove_each
 from headway.ledger.store import LedgerStore, MissingStoreError, Written
 from headway.ledger.witness import LedgerWitness, WitnessWord
 from headway.problem import UserError
@@ -96,27 +96,13 @@ def _bundled(
     return found
 
 
-def proven(
-    store: LedgerStore,
-    chain: str,
-    environment: str | None,
-    after: ChainEnd = START,
-    kept: Kept | None = None,
-    at_most: float = math.inf,
-) -> ChainProof:
-    """A proof without a flaw. Raises UserError for a chain that has one, UnreachableError."""
-    found = proof(store, chain, environment, after, kept, at_most)
-    if found.flaws:
-        raise refusal(chain, found.flaws[0])
-    return found
-
-
 def witnessed(store: LedgerStore, chain: str, environment: str, witness: LedgerWitness | None) -> tuple[ChainProof, WitnessWord]:
-    """The whole chain, proven and not contradicted, and what its witness said. Raises as `proven` does."""
+    """The whole chain, proven and not contradicted, and what its witness said. Raises UserError for a chain that has a flaw or is
+    contradicted, UnreachableError."""
     word = witnesses.ask(witness, chain)  # before the store: an event of meanwhile would look like one that is gone
     kept = EventsKept()
     try:
-        found = proven(store, chain, environment, kept=kept)
+        found = proof(store, chain, environment, kept=kept).sound(chain)
     except MissingStoreError:
         word.require(chain, environment, ChainHashes())  # or whoever deletes the whole store has every plan begin anew
         raise
