@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from headway.contract.units import Share
 from headway.diagnosis.facts import State, StateKind
 from headway.diagnosis.objects import Body, seconds
-from headway.problem import on_one_line
+from headway.problem import ODD, on_one_line
 from headway.release.driver.live_service import route_of
 from headway.release.driver.rollout_state import ServiceState
 
@@ -27,7 +27,7 @@ def astray(routes: Iterable[Body], deployments: Iterable[Body], service: Service
         return
     try:
         live = route_of(route)
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as odd:
+    except ODD as odd:
         words = f"the VirtualService is like none of the platform's ({type(odd).__name__})"
         yield State(kind=StateKind.ROUTE_ASTRAY, subject=model, words=words, since=_written(route))
         return

@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.environment.api_answer import ApiAnswer
 from headway.environment.port import OutOfReachError
-from headway.problem import UserError
+from headway.problem import ODD, UserError
 from headway.timestamp import rfc3339
 from headway.verify.catalogue import VerifyCheck
 from headway.verify.outcome import Sighting, VerifyResult
@@ -41,7 +41,7 @@ def _seen(site: Site, check: VerifyCheck) -> Sighting:
         return Sighting(unanswered=(f"Nobody answered ({failure}).",))
     except UserError as refusal:
         return Sighting(unanswered=tuple(str(problem).replace("\n  ", " ") for problem in refusal.problems))
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as strange:
+    except ODD as strange:
         return Sighting(unanswered=(f"An answer had another shape than its API says ({type(strange).__name__}: {strange}).",))
 
 
